@@ -1,0 +1,49 @@
+# checklistbot: `make review` shows the main job on the example, `make test` tests everything. Both set themselves up.
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PY := $(VENV)/bin/python
+UV := $(VENV)/bin/uv --quiet --no-config
+# uv's own variable for "which environment": the active one of the caller must not win.
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+STAMP := $(VENV)/.stamp
+LOCK := $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11 \
+	--custom-compile-command "make lock"
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+## ---- set-up: each step leaves a stamp, so that a second `make` does nothing
+
+$(STAMP)/venv: scripts/make-venv.sh requirements/uv.txt
+	@sh scripts/make-venv.sh $(VENV)
+	@mkdir -p $(STAMP) && touch $@
+
+# What the product needs, and the project itself, editable. No build isolation: nothing is fetched that has no hash here.
+$(STAMP)/run: $(STAMP)/venv requirements/run.txt requirements/build.txt pyproject.toml
+	@$(UV) pip install --require-hashes --only-binary :all: --no-deps -r requirements/run.txt -r requirements/build.txt
+	@$(UV) pip install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(STAMP)/test: $(STAMP)/run requirements/test.txt
+	@$(UV) pip install --require-hashes --only-binary :all: --no-deps -r requirements/test.txt
+	@touch $@
+
+$(STAMP)/npm: $(STAMP)/test tests/tools/package.json tests/tools/package-lock.json tests/tools/.npmrc
+	@$(PY) -I scripts/npm.py ci --ignore-scripts --silent
+	@touch $@
+
+.PHONY: setup
+setup: $(STAMP)/npm ## make the environment in .venv and tests/tools/node_modules
+
+.PHONY: lock
+lock: $(STAMP)/venv ## renew requirements/*.txt and tests/tools/package-lock.json (LOCK_ARGS=--upgrade for newer versions)
+	@$(LOCK) $(LOCK_ARGS) requirements/uv.in -o requirements/uv.txt
+	@$(LOCK) $(LOCK_ARGS) requirements/build.in -o requirements/build.txt
+	@$(LOCK) $(LOCK_ARGS) pyproject.toml -c requirements/build.txt -o requirements/run.txt
+	@$(LOCK) $(LOCK_ARGS) pyproject.toml requirements/test.in -c requirements/build.txt -c requirements/run.txt -o requirements/test.txt
+	@$(MAKE) --no-print-directory $(STAMP)/test
+	@$(PY) -I scripts/npm.py lock

@@ -1,0 +1,227 @@
+"""One encoder per sink: the only way by which text that is not our own reaches Markdown, a terminal, a workflow command,
+GITHUB_OUTPUT, XML or HTML (DESIGN, "What never happens"; operations-and-attacks 18).
+
+Every encoder takes any string, bounds its length, and drops what a reader cannot see: control characters, ANSI sequences,
+bidirectional and zero-width characters. ``clean`` is that common first step.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import secrets
+import unicodedata
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import quote
+
+SECRET: Final = "***"  # noqa: S105  (the mask, not a secret)
+MAX_INLINE: Final = 300
+MAX_BLOCK: Final = 20_000
+
+
+class Untrusted(str):
+    """A string from a repository, a log, an endpoint or an LLM; parsers make it, encoders take it."""
+
+    __slots__ = ()
+
+
+# --- secrets -----------------------------------------------------------------------------------------------------------
+
+_SECRET_NAME = re.compile(
+    r"(?i)(?:^|[-_.])(?:api[-_]?keys?|(?:admin|access|secret|private|auth|license|encryption|signing)[-_]?keys?"
+    r"|pass(?:word|wd|phrase)|secrets?|credentials?|(?:hf|hugging_?face(?:_?hub)?|auth|access|bearer|github|gitlab|api|id|refresh)[-_]?token"
+    r"|token|authorization|cookie|dsn|webhook(?:[-_]?url)?|keyfile[-_]?password)$"
+)
+_NOT_SECRET_NAME = re.compile(r"(?i)(?:eos|bos|pad|unk|image|mask|special|stop|think)[-_]token$")
+_SECRET_VALUE = re.compile(
+    r"(?:sk-[A-Za-z0-9_-]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{12,}"
+    r"|hf_[A-Za-z0-9]{16,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|xox[abeprs]-[A-Za-z0-9-]{8,}"
+    r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+|AIza[A-Za-z0-9_-]{30,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|(?<=://)[^/\s:@'\"]*:[^/\s@'\"]+(?=@))"
+)
+
+
+def secret_name(name: str) -> bool:
+    """True if a flag or variable of that name holds a secret: api-key, HF_TOKEN, ssl_keyfile_password."""
+    return bool(_SECRET_NAME.search(name)) and not _NOT_SECRET_NAME.search(name)
+
+
+def redact(text: str) -> str:
+    """The text with every part that looks like a key, a token, a private key or a URL's credentials replaced by ``***``."""
+    return type(text)(_SECRET_VALUE.sub(SECRET, text)) if _SECRET_VALUE.search(text) else text
+
+
+def redact_value(name: str, value: str) -> str:
+    """The value of a flag or variable as it may be kept: ``***`` if its name or its look says that it is a secret."""
+    return SECRET if value and secret_name(name) else redact(value)
+
+
+# --- the common first step ---------------------------------------------------------------------------------------------
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_INVISIBLE_EXTRA = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f\u17b4\u17b5")
+
+
+def _visible(character: str, keep: str) -> bool:
+    if character in keep:
+        return True
+    if character in _INVISIBLE_EXTRA or "\ufe00" <= character <= "\ufe0e" or "\U000e0000" <= character <= "\U000e0fff":
+        return False
+    return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def clean(text: str, *, limit: int = MAX_INLINE, keep: str = "") -> str:
+    """NFC, without ANSI sequences, control, format, bidirectional, zero-width and unassigned characters.
+
+    Characters in ``keep`` (``"\\n"`` for blocks) stay. Line breaks and tabs that are not kept become a space. What is longer than
+    ``limit`` characters is cut and ends in "…".
+    """
+    text = str(text)[: limit * 8 + 64]
+    if text.isascii() and text.isprintable():
+        return text if len(text) <= limit else text[: limit - 1] + "…"
+    text = unicodedata.normalize("NFC", _ANSI.sub("", text))
+    for character in "\n\r\t\v\f\u0085\u2028\u2029":
+        if character not in keep:
+            text = text.replace(character, " ")
+    text = "".join(c for c in text if _visible(c, keep))
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+# --- Markdown ----------------------------------------------------------------------------------------------------------
+
+_MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]<>|~$&{}!])")
+_MARKDOWN_START = re.compile(r"^(\s*)([-+#=:]|\d+[.)])")
+#: What GitHub turns into links or notifications by itself; a code span stops all of it.
+_LIVE = re.compile(
+    r"(?P<live>(?:https?|ftp|mailto|xmpp|data|javascript):\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|[\w./-]*@[\w/-]+"
+    r"|[\w./-]*#\d+|\bGH-\d+|\b[0-9a-fA-F]{7,64}\b(?<!\d{7})(?=\W|$))"
+    r"|(?P<code>(?<![\w-])--[a-z][a-z0-9-]*(?:[ =]\d[\d.]*)?|(?<![\w/.-])[\w][\w./-]*\.(?:ya?ml|log|sh|py|toml|json|tf)(?::\d+)?)",
+    re.IGNORECASE,
+)
+
+
+def code(text: str, *, limit: int = MAX_INLINE) -> str:
+    """A Markdown code span that nothing in the text can leave; safe in a table cell. Empty text gives a visible blank."""
+    text = clean(text, limit=limit).strip()
+    if not text:
+        return "` `"
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if longest else ""
+    # GitHub splits table rows before it reads code spans, so "|" is escaped there as well.
+    return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
+
+
+def _escape(text: str) -> str:
+    return _MARKDOWN_SPECIAL.sub(r"\\\1", text)
+
+
+def markdown(text: str, *, limit: int = MAX_INLINE) -> str:
+    """One line of Markdown that shows the text and does nothing: no markup, HTML, link, image, mention or issue reference.
+
+    Web addresses, mentions, references and commit ids become code spans (a backslash does not stop GitHub from linking them);
+    so do flags and file names, for the reader.
+    """
+    text = " ".join(clean(text, limit=limit).split())
+    parts: list[str] = []
+    at = 0
+    for match in _LIVE.finditer(text):
+        parts += [_escape(text[at : match.start()]), code(match.group())]
+        at = match.end()
+    parts.append(_escape(text[at:]))
+    # Whatever "@" is left stands alone, before punctuation; GitHub needs a letter behind it, so it is inert.
+    return _MARKDOWN_START.sub(lambda m: f"{m[1]}{m[2][:-1]}\\{m[2][-1]}", "".join(parts))
+
+
+def fence(text: str, language: str = "", *, limit: int = MAX_BLOCK) -> str:
+    """A fenced Markdown code block that the text cannot leave."""
+    text = clean(text, limit=limit, keep="\n\t").rstrip("\n")
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    bar = "`" * max(3, longest + 1)
+    return f"{bar}{language}\n{text}\n{bar}"
+
+
+def link_target(path: str) -> str:
+    """A repository path percent-encoded for a URL or a SARIF uri."""
+    return quote(str(path), safe="/._-~")
+
+
+# --- the other sinks ---------------------------------------------------------------------------------------------------
+
+
+def terminal(text: str, *, limit: int = 2_000, keep: str = "") -> str:
+    """Text for a terminal: nothing that moves the cursor, colours, links or reorders."""
+    return clean(text, limit=limit, keep=keep)
+
+
+def workflow_data(text: str, *, limit: int = 4_000) -> str:
+    """The message of a GitHub workflow command (``::error::…``). Line breaks of ours survive as %0A."""
+    text = clean(text, limit=limit, keep="\n")
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def workflow_property(text: str, *, limit: int = MAX_INLINE) -> str:
+    """A property of a workflow command (``file=``, ``title=``)."""
+    return workflow_data(clean(text, limit=limit)).replace(":", "%3A").replace(",", "%2C")
+
+
+def github_output(name: str, value: str) -> str:
+    """A block for the GITHUB_OUTPUT file with a delimiter that the value cannot know."""
+    delimiter = f"ghadelimiter_{secrets.token_hex(16)}"
+    return f"{name}<<{delimiter}\n{clean(value, limit=60_000, keep=chr(10))}\n{delimiter}\n"
+
+
+def xml(text: str, *, limit: int = 8_000) -> str:
+    """Text of an XML element or attribute; characters that XML 1.0 forbids are dropped."""
+    return html.escape(clean(text, limit=limit, keep="\n\t"), quote=True)
+
+
+def html_text(text: str, *, limit: int = 8_000) -> str:
+    """Text of an HTML element or a quoted attribute."""
+    return html.escape(clean(text, limit=limit, keep="\n"), quote=True)
+
+
+def json_text(text: str, *, limit: int = 100_000) -> str:
+    """A string for a JSON report: secrets out, invisible characters kept out of the reader's way."""
+    return redact(clean(text, limit=limit, keep="\n\t"))
+
+
+def json_safe(value: Any) -> Any:
+    """A JSON value with every string, keys included, passed through ``json_text``."""
+    if isinstance(value, str):
+        return json_text(value)
+    if isinstance(value, dict):
+        return {json_text(str(key)): json_safe(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_safe(entry) for entry in value]
+    return value
+
+
+#: Encoders by sink, for the finalize step of a Jinja environment.
+SINKS: Final[dict[str, Callable[[str], str]]] = {
+    "markdown": markdown,
+    "terminal": terminal,
+    "html": html_text,
+    "xml": xml,
+}
+
+
+def finalizer(sink: str) -> Callable[[Any], Any]:
+    """The ``finalize`` of a Jinja environment: numbers and our own ``Markup`` pass, every other value is encoded for the sink.
+
+    Encoding is the default, so a value that lost its ``Untrusted`` type on the way is encoded all the same.
+    """
+    from markupsafe import Markup
+
+    encoder = SINKS[sink]
+
+    def finalize(value: Any) -> Any:
+        if isinstance(value, Markup) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+            return value
+        if value is None:
+            return ""
+        return encoder(str(value))
+
+    return finalize

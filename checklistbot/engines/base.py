@@ -1,0 +1,107 @@
+"""What discovery hands to an engine, and what every engine file offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from checklistbot.model import Deployment, Fact, Source, Unknown
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command or one value of a manifest, with the line that spells it.
+
+    ``text`` is None where the value cannot be known statically; ``unknown`` then says why and names the variable. ``raw`` is
+    the spelling in the file. Secrets are already ``***``.
+    """
+
+    text: str | None
+    path: str
+    line: int
+    raw: str = ""
+    unknown: Unknown | None = None
+
+    def fact(self) -> Fact:
+        """A declared fact with the word's text, or an unknown one with its reason."""
+        if self.text is None:
+            return Fact(source=None, unknown=self.unknown or Unknown("not-static"))
+        return Fact(self.text, Source("declared", self.path, self.line))
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One command that starts one server, as one environment renders it; what every file of discovery/ yields.
+
+    ``argv`` starts at the program (``python3``, ``vllm``, ``docker`` wrappers are already peeled off) or, where an image's
+    entrypoint is the server, holds only its arguments. ``path``/``line`` is the launch token. ``name`` is the workload's name,
+    ``qualifier`` what tells two launches of one workload apart (object, compose service, unit, recipe, function, loop key).
+    ``gpu_count`` is per pod or node; ``nodes`` is the number of pods or nodes of one replica (LeaderWorkerSet size).
+    ``role`` is a hint of the manifest (a CRD field, a label), weaker than flags. ``engine`` is set where a format names it.
+    ``mounted`` gives the text of files that the command may name (ConfigMap mounts, ``--config``): path in the container → (text, path, first line).
+    """
+
+    argv: tuple[Word, ...]
+    path: str
+    line: int
+    name: str
+    environment: str = "default"
+    qualifier: str | None = None
+    env: Mapping[str, Word] = field(default_factory=dict)
+    image: Word | None = None
+    replicas: Word | None = None
+    gpu: Word | None = None
+    gpu_count: Word | None = None
+    nodes: Word | None = None
+    role: Word | None = None
+    engine: str | None = None
+    model: Word | None = None
+    served_model_name: Word | None = None
+    mounted: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
+    format: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One engine, as ``engines/NAME.py`` defines it in ``ENGINE``.
+
+    ``words`` are literal byte strings one of which stands in every file that deploys it (for the search over a repository).
+    ``deployment`` turns a launch into a deployment, or None where the launch does not start this engine's server.
+    ``first_rejected_length`` and ``full_request_needs`` give tokens, as functions of the deployment's facts and version, or None
+    where the facts do not tell.
+    """
+
+    name: str
+    words: tuple[bytes, ...]
+    deployment: Callable[[Launch], Deployment | None]
+    first_rejected_length: Callable[[Deployment], int | None]
+    full_request_needs: Callable[[Deployment], int | None]
+
+
+def version_of(deployment: Deployment) -> Version | None:
+    """The engine version as a PEP 440 ``Version``, None where it is unknown or no version."""
+    from packaging.version import InvalidVersion, Version
+
+    text = deployment.engine_version.text()
+    if text is None:
+        return None
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
+def below(version: Version, bound: str) -> bool:
+    """True if ``version`` is older than the release ``bound``.
+
+    Development and release-candidate builds of the bound are below it, post-releases of an older release count with that
+    release; a local part (+cu128) is ignored. Plain ``Version`` comparison, because ``SpecifierSet("<0.5.22")`` leaves out
+    0.5.22rc0 (operations-and-attacks 4).
+    """
+    from packaging.version import Version
+
+    return Version(version.public) < Version(bound)

@@ -1,0 +1,750 @@
+"""The words of the product as frozen dataclasses: Fact, Source, Deployment, Finding, Checklist, Report.
+
+Nothing here reads a file or decides anything. ``to_json`` of each class gives the form that ``schemas/*.json`` describes;
+``from_json`` takes it back (for ``--observed``, ``script``, ``probe --facts``). Token counts are tokens of one engine replica
+(one DP rank); memory fractions are shares of one GPU's memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Scalar = str | int | float | bool
+SourceKind = Literal["declared", "observed", "predicted", "default"]
+Role = Literal["unified", "prefill", "decode"]
+Verdict = Literal["pass", "note", "warn", "unknown", "block"]
+Status = Literal["new", "worse", "same", "better", "fixed"]
+
+#: Worst first; a ``note`` never counts towards the whole (CONTRACTS, "Finding, check, checklist, report").
+VERDICT_ORDER: Final[tuple[Verdict, ...]] = ("block", "unknown", "warn", "note", "pass")
+
+WhyUnknown = Literal["not-said", "no-default", "not-static", "ambiguous", "not-readable", "not-rendered"]
+
+
+class ChecklistbotError(Exception):
+    """An error that reaches the user as one line: what is wrong, where, how to mend it."""
+
+    exit_code: int = 2
+
+
+class UsageError(ChecklistbotError):
+    """The call, the configuration or an input is wrong (exit 2)."""
+
+
+class InputError(ChecklistbotError):
+    """Something that should have been readable was not: a named log, the network, GitHub (exit 3)."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a value comes from. ``line`` counts from 1; ``path`` is relative to PATH."""
+
+    kind: SourceKind
+    path: str | None = None
+    line: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "path": self.path, "line": self.line}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Source:
+        return cls(data["kind"], data.get("path"), data.get("line"))
+
+    def __str__(self) -> str:
+        place = self.path or self.kind
+        return f"{place}:{self.line}" if self.line else place
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Why a value is not known, and what would supply it."""
+
+    why: WhyUnknown
+    name: str | None = None
+    supply: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"why": self.why}
+        if self.name is not None:
+            data["name"] = self.name
+        if self.supply:
+            data["supply"] = list(self.supply)
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The inputs an observed value was taken under (fact name → value), and how they compare with the deployment's."""
+
+    taken_under: Mapping[str, Scalar] = field(default_factory=dict)
+    not_compared: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "taken_under": dict(self.taken_under),
+            "not_compared": list(self.not_compared),
+            "stale": list(self.stale),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A value that lost against another source."""
+
+    value: Scalar
+    source: Source
+
+    def to_json(self) -> dict[str, Any]:
+        return {"value": self.value, "source": self.source.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A value with its source; without a value it says why (``unknown``).
+
+    ``low``/``high`` only where predicted; ``bound`` "upper" for SGLang's declared cap; ``per_rank`` where ranks differ
+    (``value`` is then the smallest).
+    """
+
+    value: Scalar | None = None
+    source: Source | None = None
+    low: int | float | None = None
+    high: int | float | None = None
+    bound: Literal["upper"] | None = None
+    per_rank: tuple[int | float, ...] = ()
+    others: tuple[Candidate, ...] = ()
+    unknown: Unknown | None = None
+    observation: Observation | None = None
+
+    @property
+    def known(self) -> bool:
+        return self.value is not None
+
+    @property
+    def kind(self) -> SourceKind | None:
+        return self.source.kind if self.source else None
+
+    @property
+    def stale(self) -> bool:
+        """True if the observation was taken under inputs that the deployment no longer has."""
+        return bool(self.observation and self.observation.stale)
+
+    @property
+    def proven(self) -> bool:
+        """Declared, or observed and not stale, and no mere upper bound: what may block or pass."""
+        return self.known and self.kind in ("declared", "observed") and not self.stale and self.bound is None
+
+    def number(self) -> int | None:
+        """The value as a whole number, None where it is unknown or no number."""
+        if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
+            return None
+        return int(self.value)
+
+    def text(self) -> str | None:
+        return None if self.value is None else str(self.value)
+
+    def replace(self, **changes: Any) -> Fact:
+        return dataclasses.replace(self, **changes)
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"value": self.value, "source": self.source.to_json() if self.source else None}
+        for key in ("low", "high", "bound"):
+            if getattr(self, key) is not None:
+                data[key] = getattr(self, key)
+        if self.per_rank:
+            data["per_rank"] = list(self.per_rank)
+        if self.others:
+            data["others"] = [other.to_json() for other in self.others]
+        if self.unknown is not None:
+            data["unknown"] = self.unknown.to_json()
+        if self.observation is not None:
+            data["observation"] = self.observation.to_json()
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Fact:
+        unknown, observation, source = data.get("unknown"), data.get("observation"), data.get("source")
+        return cls(
+            value=data.get("value"),
+            source=Source.from_json(source) if source else None,
+            low=data.get("low"),
+            high=data.get("high"),
+            bound=data.get("bound"),
+            per_rank=tuple(data.get("per_rank", ())),
+            others=tuple(Candidate(o["value"], Source.from_json(o["source"])) for o in data.get("others", ())),
+            unknown=Unknown(unknown["why"], unknown.get("name"), tuple(unknown.get("supply", ()))) if unknown else None,
+            observation=Observation(
+                dict(observation.get("taken_under", {})),
+                tuple(observation.get("not_compared", ())),
+                tuple(observation.get("stale", ())),
+            )
+            if observation
+            else None,
+        )
+
+
+def not_said(*supply: str) -> Fact:
+    """A fact that nothing states; ``supply`` names what would tell it (log, endpoint, config, pin)."""
+    return Fact(unknown=Unknown("not-said", supply=supply))
+
+
+def declared(value: Scalar, path: str | None, line: int | None) -> Fact:
+    return Fact(value, Source("declared", path, line))
+
+
+def observed(value: Scalar, path: str | None, line: int | None) -> Fact:
+    return Fact(value, Source("observed", path, line))
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag of the server's command: canonical long name without dashes, ``***`` where it is a secret.
+
+    ``value`` is None for a bare switch; ``raw`` is what the file spells.
+    """
+
+    name: str
+    value: Scalar | None
+    raw: str
+    path: str
+    line: int
+    reaches_server: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Flag:
+        return cls(
+            data["name"],
+            data.get("value"),
+            data.get("raw", ""),
+            data.get("path", ""),
+            data.get("line", 0),
+            data.get("reaches_server", True),
+        )
+
+
+#: The facts of a deployment, in the order in which they are printed.
+FACT_NAMES: Final[tuple[str, ...]] = (
+    "role",
+    "engine",
+    "engine_version",
+    "model",
+    "served_model_name",
+    "context_length",
+    "served_context",
+    "kv_pool_tokens",
+    "page_size",
+    "kv_cache_dtype",
+    "memory_fraction",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "data_parallel",
+    "replicas",
+    "gpu",
+    "gpu_count",
+    "world_size",
+    "image",
+)
+_POOL_SUPPLY: Final = ("log", "endpoint", "config", "pin")
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One served model in one role as one environment renders it (DESIGN, "The words").
+
+    ``file``/``line`` is the launch token. ``fits_full_context`` is None where it cannot be told.
+    ``first_rejected_length`` is the shortest prompt in tokens that a worker refuses.
+    """
+
+    id: str
+    name: str
+    environment: str
+    group: str
+    file: str | None
+    line: int | None
+    role: Fact = field(default_factory=lambda: Fact("unified", Source("default")))
+    engine: Fact = field(default_factory=not_said)
+    engine_version: Fact = field(default_factory=lambda: not_said("config", "endpoint"))
+    variant: str | None = None
+    model: Fact = field(default_factory=not_said)
+    served_model_name: Fact = field(default_factory=not_said)
+    context_length: Fact = field(default_factory=lambda: not_said("log", "endpoint", "config", "pin"))
+    served_context: Fact = field(default_factory=lambda: not_said("log", "endpoint"))
+    kv_pool_tokens: Fact = field(default_factory=lambda: not_said(*_POOL_SUPPLY))
+    page_size: Fact = field(default_factory=lambda: not_said("log", "endpoint", "pin"))
+    kv_cache_dtype: Fact = field(default_factory=not_said)
+    memory_fraction: Fact = field(default_factory=not_said)
+    tensor_parallel: Fact = field(default_factory=not_said)
+    pipeline_parallel: Fact = field(default_factory=not_said)
+    data_parallel: Fact = field(default_factory=not_said)
+    replicas: Fact = field(default_factory=not_said)
+    gpu: Fact = field(default_factory=not_said)
+    gpu_count: Fact = field(default_factory=not_said)
+    world_size: Fact = field(default_factory=not_said)
+    image: Fact = field(default_factory=not_said)
+    fits_full_context: bool | None = None
+    first_rejected_length: int | None = None
+    flags: tuple[Flag, ...] = ()
+    env: tuple[Flag, ...] = ()
+
+    def fact(self, name: str) -> Fact:
+        """The fact of that name; raises AttributeError for a name not in FACT_NAMES."""
+        value = getattr(self, name)
+        if not isinstance(value, Fact):
+            raise AttributeError(name)
+        return value
+
+    def facts(self) -> Iterator[tuple[str, Fact]]:
+        for name in FACT_NAMES:
+            yield name, self.fact(name)
+
+    def flag(self, name: str) -> Flag | None:
+        """The last flag of that canonical name (the engine takes the last), None if it is not given."""
+        return next((flag for flag in reversed(self.flags) if flag.name == name), None)
+
+    def env_var(self, name: str) -> Flag | None:
+        return next((entry for entry in reversed(self.env) if entry.name == name), None)
+
+    @property
+    def disaggregated(self) -> bool:
+        return self.role.value in ("prefill", "decode")
+
+    def replace(self, **changes: Any) -> Deployment:
+        return dataclasses.replace(self, **changes)
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {
+            "id": self.id,
+            "name": self.name,
+            "environment": self.environment,
+            "group": self.group,
+            "file": self.file,
+            "line": self.line,
+            "variant": self.variant,
+        }
+        data.update({name: fact.to_json() for name, fact in self.facts()})
+        data["fits_full_context"] = self.fits_full_context
+        data["first_rejected_length"] = self.first_rejected_length
+        data["flags"] = [flag.to_json() for flag in self.flags]
+        data["env"] = [entry.to_json() for entry in self.env]
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Deployment:
+        facts = {name: Fact.from_json(data[name]) for name in FACT_NAMES if name in data}
+        return cls(
+            id=data["id"],
+            name=data["name"],
+            environment=data["environment"],
+            group=data["group"],
+            file=data.get("file"),
+            line=data.get("line"),
+            variant=data.get("variant"),
+            fits_full_context=data.get("fits_full_context"),
+            first_rejected_length=data.get("first_rejected_length"),
+            flags=tuple(Flag.from_json(flag) for flag in data.get("flags", ())),
+            env=tuple(Flag.from_json(flag) for flag in data.get("env", ())),
+            **facts,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something that was not read: a path, or an input's name, and why."""
+
+    path: str
+    reason: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"path": self.path, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """``facts/1``: everything learnt about one state of a repository. ``digests`` per "environment/group"."""
+
+    deployments: tuple[Deployment, ...] = ()
+    digests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    skipped: tuple[Skipped, ...] = ()
+    files_read: int = 0
+    taken: str | None = None
+
+    def groups(self) -> dict[tuple[str, str], tuple[Deployment, ...]]:
+        """Deployments by (environment, group), in order of appearance."""
+        found: dict[tuple[str, str], list[Deployment]] = {}
+        for deployment in self.deployments:
+            found.setdefault((deployment.environment, deployment.group), []).append(deployment)
+        return {key: tuple(members) for key, members in found.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {
+            "schema": "facts/1",
+            "deployments": [deployment.to_json() for deployment in self.deployments],
+            "digests": {key: dict(value) for key, value in sorted(self.digests.items())},
+            "skipped": [entry.to_json() for entry in self.skipped],
+        }
+        if self.taken is not None:
+            data["taken"] = self.taken
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Facts:
+        return cls(
+            deployments=tuple(Deployment.from_json(entry) for entry in data.get("deployments", ())),
+            digests=data.get("digests", {}),
+            skipped=tuple(Skipped(entry["path"], entry["reason"]) for entry in data.get("skipped", ())),
+            taken=data.get("taken"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    path: str
+    line: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"path": self.path, "line": self.line}
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """One fact a finding rests on."""
+
+    fact: str
+    value: Scalar | None
+    source: Source | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "fact": self.fact,
+            "value": self.value,
+            "source": self.source.to_json() if self.source else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of one value in one line that would mend a finding."""
+
+    path: str
+    line: int
+    before: str
+    after: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"path": self.path, "line": self.line, "from": self.before, "to": self.after}
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    text: str
+    edits: tuple[Edit, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"text": self.text, "edits": [edit.to_json() for edit in self.edits]}
+
+
+@dataclass(frozen=True, slots=True)
+class Waived:
+    reason: str
+    expires: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"reason": self.reason, "expires": self.expires}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule's or advisory's verdict on a deployment. ``deployment`` is an id; ``parameters`` are the numbers behind the
+    text, for output that words it itself."""
+
+    rule: str
+    verdict: Verdict
+    deployment: str
+    title: str
+    message: str
+    location: Location | None = None
+    advisory: str | None = None
+    status: Status = "new"
+    because: tuple[Because, ...] = ()
+    fix: Fix | None = None
+    url: str | None = None
+    waived: Waived | None = None
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str | None, str]:
+        """What pairs a finding of the base with one of the head."""
+        return (self.rule, self.advisory, self.deployment)
+
+    def replace(self, **changes: Any) -> Finding:
+        return dataclasses.replace(self, **changes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule,
+            "advisory": self.advisory,
+            "verdict": self.verdict,
+            "deployment": self.deployment,
+            "location": self.location.to_json() if self.location else None,
+            "status": self.status,
+            "title": self.title,
+            "message": self.message,
+            "because": [entry.to_json() for entry in self.because],
+            "fix": self.fix.to_json() if self.fix else None,
+            "url": self.url,
+            "waived": self.waived.to_json() if self.waived else None,
+        }
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The whole of several verdicts: block > unknown > warn > pass; a note never counts."""
+    found = set(verdicts)
+    return next((verdict for verdict in VERDICT_ORDER if verdict in found and verdict != "note"), "pass")
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    rule: str
+    why: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"rule": self.rule, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``check/1``: the findings, worst first. Waived findings stay in the list and do not count."""
+
+    findings: tuple[Finding, ...] = ()
+    not_run: tuple[NotRun, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    knowledge_date: str = ""
+
+    @property
+    def counted(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.waived is None and f.status != "fixed")
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst(f.verdict for f in self.counted)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {verdict: sum(f.verdict == verdict for f in self.counted) for verdict in VERDICT_ORDER}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": "check/1",
+            "verdict": self.verdict,
+            "counts": self.counts,
+            "findings": [finding.to_json() for finding in self.findings],
+            "not_run": [entry.to_json() for entry in self.not_run],
+            "skipped": [entry.to_json() for entry in self.skipped],
+            "knowledge_date": self.knowledge_date,
+        }
+
+
+Topic = Literal[
+    "pool-against-context", "limit-length-content", "canary-leak", "engine-version", "isolation", "other"
+]
+Severity = Literal["required", "recommended"]
+When = Literal["before-merge", "before-deploy", "after-deploy"]
+Origin = Literal["builtin", "openai", "anthropic", "response"]
+TOPICS: Final[tuple[Topic, ...]] = (
+    "pool-against-context",
+    "limit-length-content",
+    "canary-leak",
+    "engine-version",
+    "isolation",
+    "other",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One checklist item. ``id`` is "topic/deployment id"; ``automation`` is one of CONTRACTS "Automation, plan"."""
+
+    id: str
+    topic: Topic
+    severity: Severity
+    title: str
+    why: str
+    steps: tuple[str, ...]
+    commands: tuple[str, ...]
+    pass_when: str
+    owner: str
+    when: When
+    automation: Mapping[str, Any] | None
+    facts_used: Mapping[str, Scalar] = field(default_factory=dict)
+    added: bool = False
+    not_verified: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "topic": self.topic,
+            "severity": self.severity,
+            "title": self.title,
+            "why": self.why,
+            "steps": list(self.steps),
+            "commands": list(self.commands),
+            "pass_when": self.pass_when,
+            "owner": self.owner,
+            "when": self.when,
+            "automation": dict(self.automation) if self.automation is not None else None,
+            "facts_used": dict(self.facts_used),
+            "added": self.added,
+            "not_verified": list(self.not_verified),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Item:
+        return cls(
+            **{
+                **data,
+                "steps": tuple(data["steps"]),
+                "commands": tuple(data["commands"]),
+                "not_verified": tuple(data.get("not_verified", ())),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Checklist:
+    """``checklist/1``."""
+
+    language: Literal["en", "ko"]
+    origin: Origin
+    model: str | None
+    items: tuple[Item, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": "checklist/1",
+            "language": self.language,
+            "origin": self.origin,
+            "model": self.model,
+            "items": [item.to_json() for item in self.items],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Checklist:
+        """Takes data that was validated against ``schemas/checklist.json``."""
+        return cls(data["language"], data["origin"], data["model"], tuple(map(Item.from_json, data["items"])))
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A rendered CI script: ``path`` relative to the output folder."""
+
+    target: str
+    path: str
+    text: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"target": self.target, "path": self.path, "text": self.text}
+
+
+LlmStatus = Literal["not-asked", "ok", "repaired", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class LlmUse:
+    """What the LLM cost and how it ended. ``reason`` is one of our own sentences, never the provider's text."""
+
+    status: LlmStatus = "not-asked"
+    provider: str = "builtin"
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One fact of one deployment that differs between base and head; ``deployment`` is the head's id (the base's if removed).
+
+    ``what`` is "changed", "added" or "removed"; for the last two ``fact`` is None.
+    """
+
+    what: Literal["changed", "added", "removed"]
+    deployment: str
+    fact: str | None = None
+    before: Scalar | None = None
+    after: Scalar | None = None
+    source: Source | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "source": self.source.to_json() if self.source else None}
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What was compared: a commit id, or a folder's name where there is no Git."""
+
+    ref: str | None
+    commit: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ref": self.ref, "commit": self.commit}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``report/1``: the whole review. ``base_facts`` is None where the base is not available (it is then said)."""
+
+    base: Revision | None
+    head: Revision
+    base_facts: Facts | None
+    head_facts: Facts
+    changes: tuple[Change, ...]
+    check: Check
+    checklist: Checklist
+    scripts: tuple[Script, ...]
+    llm: LlmUse
+    tool: str
+    notices: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": "report/1",
+            "base": self.base.to_json() if self.base else None,
+            "head": self.head.to_json(),
+            "facts": {
+                "base": self.base_facts.to_json() if self.base_facts else None,
+                "head": self.head_facts.to_json(),
+            },
+            "changes": [change.to_json() for change in self.changes],
+            "check": self.check.to_json(),
+            "checklist": self.checklist.to_json(),
+            "scripts": [script.to_json() for script in self.scripts],
+            "llm": self.llm.to_json(),
+            "notices": list(self.notices),
+            "knowledge_date": self.check.knowledge_date,
+            "tool": self.tool,
+        }
+
+
+def merge(candidates: Sequence[Fact], fallback: Fact) -> Fact:
+    """The first known fact wins and keeps the others it beat; ``fallback`` where none is known."""
+    known = [fact for fact in candidates if fact.known]
+    if not known:
+        return next((fact for fact in candidates if fact.unknown), fallback)
+    winner, losers = known[0], known[1:]
+    others = tuple(Candidate(fact.value, fact.source) for fact in losers if fact.value is not None and fact.source)
+    return winner.replace(others=winner.others + others)

@@ -1,0 +1,1 @@
+"""Start-up logs and live endpoints → facts."""
