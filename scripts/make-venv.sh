@@ -15,34 +15,36 @@ candidates() {
     (
       IFS=:
       for folder in $PATH; do
-        [ -x "$folder/$name" ] && printf '%s\n' "$folder/$name"
+        [ ! -x "$folder/$name" ] || printf '%s\n' "$folder/$name"
       done
-      true
     )
   done
 }
 
-if [ -n "${PYTHON:-}" ]; then list=$PYTHON; else list=$(candidates); fi
+# Prints the interpreter to use; without one, says in one line what to install.
+choose() {
+  without_venv=''
+  while IFS= read -r python; do
+    fits "$python" || continue
+    if has_venv "$python"; then
+      printf '%s\n' "$python"
+      return
+    fi
+    [ -n "$without_venv" ] || without_venv=$python
+  done
+  if [ -n "$without_venv" ]; then
+    version=$("$without_venv" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    echo "make setup: $without_venv has no venv module; on Debian and Ubuntu: apt-get install python$version-venv" >&2
+  else
+    echo "make setup: no Python >= 3.11 found${PYTHON:+ at $PYTHON}; on Debian and Ubuntu: apt-get install python3 python3-venv" >&2
+  fi
+  return 2
+}
 
-chosen='' without_venv=''
-while IFS= read -r python; do
-  [ -n "$python" ] && fits "$python" || continue
-  if has_venv "$python"; then chosen=$python; break; fi
-  [ -n "$without_venv" ] || without_venv=$python
-done <<EOT
-$list
-EOT
-
-if [ -z "$chosen" ] && [ -n "$without_venv" ]; then
-  version=$("$without_venv" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-  echo "make setup: $without_venv has no venv module; on Debian and Ubuntu: apt-get install python$version-venv" >&2
-  exit 2
+# An environment that works is kept: only the installer in it is renewed.
+if ! fits "$venv/bin/python"; then
+  if [ -n "${PYTHON:-}" ]; then chosen=$(command -v "$PYTHON" | choose); else chosen=$(candidates | choose); fi
+  "$chosen" -I -m venv --clear "$venv"
 fi
-if [ -z "$chosen" ]; then
-  echo "make setup: no Python >= 3.11 found${PYTHON:+ at $PYTHON}; on Debian and Ubuntu: apt-get install python3 python3-venv" >&2
-  exit 2
-fi
-
-"$chosen" -I -m venv --clear "$venv"
 "$venv/bin/python" -I -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-deps \
   -r "$top/requirements/uv.txt"
