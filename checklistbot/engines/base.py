@@ -42,6 +42,8 @@ class Launch:
     ``qualifier`` what tells two launches of one workload apart (object, compose service, unit, recipe, function, loop key).
     ``gpu_count`` is per pod or node; ``nodes`` is the number of pods or nodes of one replica (LeaderWorkerSet size).
     ``role`` is a hint of the manifest (a CRD field, a label), weaker than flags. ``engine`` is set where a format names it.
+    ``version`` is the engine's version where the format pins the package (``pip_install("vllm==0.11.0")``, requirements of a
+    Truss, ``uv run --with``): a bare PEP 440 number. It is stronger than what an image's tag says.
     ``mounted`` gives the text of files that the command may name (ConfigMap mounts, ``--config``): path in the container → (text, path, first line).
     """
 
@@ -59,6 +61,7 @@ class Launch:
     nodes: Word | None = None
     role: Word | None = None
     engine: str | None = None
+    version: Word | None = None
     model: Word | None = None
     served_model_name: Word | None = None
     mounted: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
