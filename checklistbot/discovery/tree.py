@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import codecs
+import hashlib
+import os
+import posixpath
+import re
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
-from checklistbot.model import Skipped
+from checklistbot.discovery.git import Repository, find_top
+from checklistbot.model import InputError, Skipped, UsageError
+
+MAX_BYTES: Final = 5 * 1024 * 1024
+TOO_LARGE: Final = "larger than 5 MiB"
+LINK: Final = "symbolic link"
+OUTSIDE: Final = "outside the tree"
+MISSING: Final = "not in the tree"
+#: The path under which manifests from standard input are known.
+STDIN_PATH: Final = "-"
 
 
 class Unreadable(Exception):
@@ -31,13 +48,16 @@ class Tree(Protocol):
         ...
 
     def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
-        """The files whose content (or name) holds one of the words, case-sensitively, binary files left out and listed in ``skipped``."""
+        """The files whose content (or name) holds one of the words, case-sensitively, sorted; UTF-16 files always count."""
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def read(self, path: str) -> str:
-        """The text of a file inside the tree; raises Unreadable for links, binary, too large, outside the tree."""
+        """The text of a file inside the tree; raises Unreadable for links, binary, too large, outside the tree.
+
+        ``../`` may lead out of PATH as long as it stays in the repository. CRLF becomes LF, NUL bytes are dropped.
+        """
         ...
 
     def changed_after(self, path: str, other: str) -> bool | None:
@@ -45,9 +65,521 @@ class Tree(Protocol):
         ...
 
 
+# --- bytes to text -----------------------------------------------------------------------------------------------------
+
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CONTROL: Final = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\0"))
+_MAGIC: Final = (
+    b"\x7fELF",
+    b"\x89PNG",
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"%PDF-",
+    b"GIF8",
+    b"\xff\xd8\xff",
+    b"GGUF",
+    b"\xca\xfe\xba\xbe",
+)
+
+
+def decode(data: bytes) -> str:
+    """Bytes of a file as text; raises Unreadable for what is binary, an LFS pointer or too large.
+
+    A byte-order mark decides the encoding; without one it is UTF-8, and bytes that are not become U+FFFD: a comment in another
+    code page must not hide the flags beside it. NUL bytes are dropped for the same reason.
+    """
+    if len(data) > MAX_BYTES:
+        raise Unreadable(TOO_LARGE)
+    if data.startswith(b"version https://git-lfs.github.com/spec/"):
+        raise Unreadable("Git LFS pointer")
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            text = data[len(mark) :].decode(encoding, "replace")
+            break
+    else:
+        if _binary(data):
+            raise Unreadable("binary")
+        text = data.decode("utf-8", "replace")
+    return text.replace("\0", "").replace("\r\n", "\n")
+
+
+def _binary(data: bytes) -> bool:
+    """True for a known binary magic, or where more than a tenth of the first 8 KiB are control characters."""
+    head = data[:8192]
+    if head.startswith(_MAGIC):
+        return True
+    odd = len(head) - len(head.translate(None, _CONTROL)) + head.count(0)
+    return odd * 10 > len(head)
+
+
+def _pattern(words: Iterable[bytes]) -> re.Pattern[bytes]:
+    return re.compile(b"|".join(map(re.escape, sorted(set(words)))) or b"(?!)")
+
+
+def _holds(data: bytes, pattern: re.Pattern[bytes]) -> bool:
+    """True if the bytes hold a word, or are in an encoding that a search for bytes cannot see into."""
+    return pattern.search(data) is not None or data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
+# --- one base for all that have a root ----------------------------------------------------------------------------------
+
+
+class _Rooted:
+    """PATH as a folder ``prefix`` (relative to the top, "" for the top itself), or as one file of it."""
+
+    def __init__(self, prefix: str, only: str | None) -> None:
+        self._prefix, self._only = prefix, only
+        self.skipped: list[Skipped] = []
+
+    def _full(self, path: str) -> str:
+        """A path relative to PATH as one relative to the top; raises Unreadable where it leaves the tree."""
+        if path.startswith(("/", "\\")) or "\0" in path or re.match(r"[A-Za-z]:[\\/]", path):
+            raise Unreadable(OUTSIDE)
+        full = posixpath.normpath(posixpath.join(self._prefix, path))
+        if full == ".." or full.startswith("../"):
+            raise Unreadable(OUTSIDE)
+        return full
+
+    def _below(self, full: str) -> str | None:
+        """The path relative to PATH, None for what is not below it."""
+        if self._only is not None:
+            return self._only if full == posixpath.join(self._prefix, self._only) else None
+        if not self._prefix:
+            return full
+        return full[len(self._prefix) + 1 :] if full.startswith(self._prefix + "/") else None
+
+    @property
+    def _pathspec(self) -> str:
+        return posixpath.join(self._prefix, self._only or "").rstrip("/") or "."
+
+    def _skip(self, full: str, reason: str) -> None:
+        path = self._below(full)
+        entry = Skipped(path if path is not None else full, reason)
+        if entry not in self.skipped:
+            self.skipped.append(entry)
+
+
+def _read_file(root: Path, full: str) -> bytes:
+    """The bytes of a regular file below ``root``; no component may be a link. At most MAX_BYTES + 1 bytes are read."""
+    folder = root
+    for part in Path(full).parts[:-1]:
+        folder = folder / part
+        if folder.is_symlink():
+            raise Unreadable(LINK)
+    try:
+        handle = os.open(root / full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        raise Unreadable(LINK if (root / full).is_symlink() else _why(error)) from None
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise Unreadable("not a regular file")
+        try:
+            return file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise Unreadable(_why(error)) from None
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return MISSING
+    return "no permission to read it" if isinstance(error, PermissionError) else "cannot be opened"
+
+
+def _git_regex(words: Iterable[bytes]) -> bytes:
+    """The words as one POSIX extended expression for ``git grep -E``, with the marks of UTF-16 files beside them."""
+    escaped = (re.sub(rb"([][\\.^$*+?{}()|])", rb"\\\1", word) for word in sorted(set(words)))
+    return b"|".join([*escaped, b"^\xff\xfe", b"^\xfe\xff"])
+
+
+# --- the work tree ------------------------------------------------------------------------------------------------------
+
+
+class WorkTree(_Rooted):
+    """Tracked files as they lie on disk, plus untracked ones that are not ignored."""
+
+    def __init__(self, repository: Repository, prefix: str, only: str | None) -> None:
+        super().__init__(prefix, only)
+        self._git = repository
+        self._listing = self._start_listing(self._pathspec)
+
+    def _start_listing(self, pathspec: str) -> subprocess.Popen[bytes]:
+        return self._git.start("ls-files", "-t", "-s", "-c", "-o", "--exclude-standard", "-z", "--", pathspec)
+
+    @cached_property
+    def _files(self) -> dict[str, str | None]:
+        """Full path → blob id, None where untracked; links and submodules go to ``skipped``."""
+        files: dict[str, str | None] = {}
+        for entry in self._git.finish(self._listing).split(b"\0"):
+            if entry.startswith(b"? "):
+                files[os.fsdecode(entry[2:])] = None
+            elif entry:
+                status, _, name = entry.partition(b"\t")
+                mode, object_id = status.split(b" ")[1:3]
+                full = os.fsdecode(name)
+                if mode in (b"120000", b"160000"):
+                    self._skip(full, LINK if mode == b"120000" else "submodule")
+                else:
+                    files[full] = object_id.decode()
+        return files
+
+    @property
+    def tracks_something(self) -> bool:
+        return any(self._files.values()) or bool(self.skipped)
+
+    @property
+    def files_seen(self) -> int:
+        return len(self._files)
+
+    def paths(self) -> Iterable[str]:
+        return sorted(path for path in map(self._below, self._files) if path is not None)
+
+    def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
+        words = list(words)
+        process = self._git.start("grep", "-a", "-l", "-z", "-E", "-e", _git_regex(words), "--", self._pathspec)
+        pattern = _pattern(words)
+        found = {
+            full
+            for full, object_id in self._files.items()
+            if object_id is None and self._untracked_holds(full, pattern)
+        }
+        found.update(full for full in self._files if pattern.search(os.fsencode(full)))
+        hits = self._git.finish(process, accept=(0, 1)).split(b"\0")
+        found.update(full for full in map(os.fsdecode, filter(None, hits)) if full in self._files)
+        return sorted(path for path in map(self._below, found) if path is not None)
+
+    def _untracked_holds(self, full: str, pattern: re.Pattern[bytes]) -> bool:
+        try:
+            return _holds(_read_file(self._git.top, full), pattern)
+        except Unreadable as error:
+            if str(error) != MISSING:
+                self._skip(full, str(error))
+            return False
+
+    def _known(self, full: str) -> bool:
+        if full in self._files:
+            return True
+        if self._below(full) is not None and self._only is None:
+            return False
+        output = self._git.finish(self._start_listing(full))
+        return any(e.startswith(b"? ") or b"\t" in e for e in output.split(b"\0") if os.fsdecode(e).endswith(full))
+
+    def exists(self, path: str) -> bool:
+        try:
+            full = self._full(path)
+        except Unreadable:
+            return False
+        return self._known(full) and (self._git.top / full).is_file() and not (self._git.top / full).is_symlink()
+
+    def read(self, path: str) -> str:
+        full = self._full(path)
+        if not self._known(full):
+            raise Unreadable(LINK if (self._git.top / full).is_symlink() else MISSING)
+        return decode(_read_file(self._git.top, full))
+
+    def changed_after(self, path: str, other: str) -> bool | None:
+        try:
+            one, two = self._full(path), self._full(other)
+        except Unreadable:
+            return None
+        dirty = self._dirty(one)
+        if dirty or self._dirty(two):
+            # Both uncommitted: nothing tells which came first.
+            return None if dirty and self._dirty(two) else dirty
+        head = self._git.head()
+        return None if head is None else _later(self._git, head, one, two)
+
+    def _dirty(self, full: str) -> bool:
+        """True if the file differs from the index or is untracked (compared without Git's filters, line ends aside)."""
+        object_id = self._files.get(full)
+        if object_id is None:
+            return True
+        try:
+            data = _read_file(self._git.top, full)
+        except Unreadable:
+            return True
+        return object_id not in (_blob_id(data, len(object_id)), _blob_id(data.replace(b"\r\n", b"\n"), len(object_id)))
+
+
+def _blob_id(data: bytes, length: int) -> str:
+    """Git's id of a blob: SHA-1 or, for 64 hex digits, SHA-256 over a header and the bytes."""
+    header = b"blob %d\0" % len(data)
+    if length == 64:
+        return hashlib.sha256(header + data).hexdigest()
+    return hashlib.sha1(header + data, usedforsecurity=False).hexdigest()
+
+
+def _later(git: Repository, commit: str, one: str, two: str) -> bool | None:
+    """True if the last commit on ``one`` is a descendant of the last one on ``two``; None where they cannot be ordered."""
+    first, second = git.last_change(commit, one), git.last_change(commit, two)
+    if first is None or second is None:
+        return None
+    if first == second or git.is_ancestor(first, second):
+        return False
+    return True if git.is_ancestor(second, first) else None
+
+
+# --- a revision ---------------------------------------------------------------------------------------------------------
+
+
+class Revision(_Rooted):
+    """One commit, read from Git's objects without a checkout."""
+
+    def __init__(self, repository: Repository, commit: str, prefix: str, only: str | None) -> None:
+        super().__init__(prefix, only)
+        self._git, self.commit = repository, commit
+        self._outside: dict[str, str] | None = None
+
+    def _list(self, pathspec: str) -> dict[str, str]:
+        arguments = ["ls-tree", "-r", "-z", "--full-tree", self.commit]
+        files: dict[str, str] = {}
+        for entry in self._git.run(*arguments, "--", *([] if pathspec == "." else [pathspec])).split(b"\0"):
+            if not entry:
+                continue
+            status, _, name = entry.partition(b"\t")
+            mode, _, object_id = status.split(b" ")
+            full = os.fsdecode(name)
+            if mode in (b"120000", b"160000"):
+                if self._below(full) is not None:
+                    self._skip(full, LINK if mode == b"120000" else "submodule")
+            else:
+                files[full] = object_id.decode()
+        return files
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        return self._list(self._pathspec)
+
+    @property
+    def files_seen(self) -> int:
+        return len(self._files)
+
+    def paths(self) -> Iterable[str]:
+        return sorted(path for path in map(self._below, self._files) if path is not None)
+
+    def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
+        words = list(words)
+        arguments = ("grep", "-a", "-l", "-z", "-E", "-e", _git_regex(words), self.commit, "--", self._pathspec)
+        process = self._git.start(*arguments)
+        pattern = _pattern(words)
+        found = {full for full in self._files if pattern.search(os.fsencode(full))}
+        start = len(self.commit) + 1
+        hits = self._git.finish(process, accept=(0, 1)).split(b"\0")
+        found.update(full for full in (os.fsdecode(hit[start:]) for hit in hits if hit) if full in self._files)
+        return sorted(path for path in map(self._below, found) if path is not None)
+
+    def _object(self, path: str) -> str | None:
+        full = self._full(path)
+        if full in self._files:
+            return self._files[full]
+        if self._below(full) is not None and self._only is None:
+            return None
+        if self._outside is None:
+            self._outside = self._list(".")
+        return self._outside.get(full)
+
+    def exists(self, path: str) -> bool:
+        try:
+            return self._object(path) is not None
+        except Unreadable:
+            return False
+
+    def read(self, path: str) -> str:
+        object_id = self._object(path)
+        if object_id is None:
+            raise Unreadable(LINK if any(s.path == path and s.reason == LINK for s in self.skipped) else MISSING)
+        data = self._git.blob(object_id, MAX_BYTES)
+        if data is None:
+            raise Unreadable(TOO_LARGE)
+        return decode(data)
+
+    def changed_after(self, path: str, other: str) -> bool | None:
+        try:
+            return _later(self._git, self.commit, self._full(path), self._full(other))
+        except Unreadable:
+            return None
+
+
+# --- files on disk ------------------------------------------------------------------------------------------------------
+
+
+class Disk(_Rooted):
+    """The files on disk below a folder, where no repository tracks them. ``.git`` folders are left out, links not followed."""
+
+    def __init__(self, root: Path, only: str | None = None) -> None:
+        super().__init__("", only)
+        self._root = root
+
+    @cached_property
+    def _files(self) -> list[str]:
+        if self._only is not None:
+            return [self._only]
+        return sorted(self._walk(self._root, ""))
+
+    def _walk(self, folder: Path, prefix: str) -> Iterator[str]:
+        try:
+            entries = list(os.scandir(folder))
+        except OSError as error:
+            self._skip(prefix.rstrip("/") or ".", _why(error))
+            return
+        for entry in entries:
+            if entry.is_symlink():
+                self._skip(prefix + entry.name, LINK)
+            elif entry.is_dir(follow_symlinks=False):
+                if entry.name != ".git":
+                    yield from self._walk(Path(entry.path), f"{prefix}{entry.name}/")
+            elif entry.is_file(follow_symlinks=False):
+                yield prefix + entry.name
+
+    @property
+    def files_seen(self) -> int:
+        return len(self._files)
+
+    def paths(self) -> Iterable[str]:
+        return list(self._files)
+
+    def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
+        pattern = _pattern(words)
+        return [path for path in self._files if self._hit(path, pattern)]
+
+    def _hit(self, path: str, pattern: re.Pattern[bytes]) -> bool:
+        if pattern.search(os.fsencode(path)):
+            return True
+        try:
+            return _holds(_read_file(self._root, path), pattern)
+        except Unreadable as error:
+            self._skip(path, str(error))
+            return False
+
+    def exists(self, path: str) -> bool:
+        try:
+            full = self._full(path)
+        except Unreadable:
+            return False
+        return (self._root / full).is_file() and not (self._root / full).is_symlink()
+
+    def read(self, path: str) -> str:
+        return decode(_read_file(self._root, self._full(path)))
+
+    def changed_after(self, path: str, other: str) -> bool | None:
+        return None
+
+
+class StdinManifests:
+    """Rendered manifests from standard input, as one file named "-"."""
+
+    def __init__(self, data: bytes) -> None:
+        self.skipped: list[Skipped] = []
+        self._text = self._decode(data)
+
+    @staticmethod
+    def _decode(data: bytes) -> str:
+        # Rendered fleets are larger than one file of a repository may be.
+        if len(data) > 64 * 1024 * 1024:
+            raise InputError("standard input is larger than 64 MiB; render fewer manifests at a time")
+        try:
+            return decode(data) if len(data) <= MAX_BYTES else data.decode("utf-8", "replace").replace("\r\n", "\n")
+        except Unreadable as error:
+            raise InputError(f"standard input cannot be read: {error}; pipe rendered manifests into it") from None
+
+    files_seen = 1
+
+    def paths(self) -> Iterable[str]:
+        return [STDIN_PATH]
+
+    def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
+        return [STDIN_PATH]
+
+    def exists(self, path: str) -> bool:
+        return path == STDIN_PATH
+
+    def read(self, path: str) -> str:
+        if path != STDIN_PATH:
+            raise Unreadable(MISSING)
+        return self._text
+
+    def changed_after(self, path: str, other: str) -> bool | None:
+        return None
+
+
+# --- which of them ------------------------------------------------------------------------------------------------------
+
+
+def _place(path: Path) -> tuple[Path, str | None]:
+    """PATH as an absolute folder and, where it is one file, its name; raises UsageError where it is not there."""
+    try:
+        absolute = path.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        raise UsageError(f"{path}: no such file or folder") from None
+    if absolute.is_dir():
+        return absolute, None
+    if absolute.is_file():
+        return absolute.parent, absolute.name
+    raise UsageError(f"{path}: neither a file nor a folder")
+
+
+def _repository(path: Path) -> Repository:
+    folder, _ = _place(path)
+    top = find_top(folder)
+    if top is None:
+        raise UsageError(f"{path}: not inside a Git repository, so there are no revisions; give a path inside one")
+    return Repository(top)
+
+
 def open_tree(path: Path, revision: str | None = None) -> Tree:
     """The work tree below ``path``, or the commit ``revision`` of the repository around it.
 
-    Raises UsageError where the path is not there, or a revision is asked for outside a repository or does not resolve.
+    Files on disk where no repository tracks anything below ``path``. Raises UsageError where the path is not there, or a
+    revision is asked for outside a repository or does not resolve. The path itself may be gone from the work tree only if
+    one of its parents is still there and a revision is given.
     """
-    raise NotImplementedError  # replaced by the discovery room before the first release
+    if revision is not None:
+        return _open_revision(path, revision)
+    folder, only = _place(path)
+    top = find_top(folder)
+    if top is None:
+        return Disk(folder, only)
+    tree = WorkTree(Repository(top), _relative(folder, top), only)
+    return tree if tree.tracks_something else Disk(folder, only)
+
+
+def _open_revision(path: Path, revision: str) -> Tree:
+    present = path
+    while not present.exists() and present != present.parent:
+        present = present.parent
+    folder, only = _place(present)
+    top = find_top(folder)
+    if top is None:
+        raise UsageError(f"{path}: not inside a Git repository, so there is no revision {revision[:80]!r}")
+    repository = Repository(top)
+    commit = repository.resolve(revision)
+    if present == path:
+        return Revision(repository, commit, _relative(folder, top), only)
+    gone = posixpath.normpath(
+        posixpath.join(_relative(folder, top), Path(os.path.abspath(path)).relative_to(present.resolve()).as_posix())
+    )  # noqa: PTH100
+    kind = repository.run("cat-file", "-t", f"{commit}:{gone}", accept=(0, 128)).strip()
+    if kind == b"blob":
+        return Revision(repository, commit, posixpath.dirname(gone), posixpath.basename(gone))
+    return Revision(repository, commit, gone, None)
+
+
+def _relative(folder: Path, top: Path) -> str:
+    relative = folder.relative_to(top).as_posix()
+    return "" if relative == "." else relative
+
+
+def resolve(path: Path, revision: str) -> str:
+    """The commit id of a revision of the repository around ``path``; raises UsageError as ``open_tree`` does."""
+    return _repository(path).resolve(revision)
+
+
+def merge_base(path: Path, one: str, other: str) -> str | None:
+    """The merge base of two revisions as a commit id, None where they have none; raises UsageError as ``open_tree`` does."""
+    repository = _repository(path)
+    return repository.merge_base(repository.resolve(one), repository.resolve(other))
