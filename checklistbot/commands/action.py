@@ -1,0 +1,277 @@
+"""``checklistbot action``: what the GitHub Action runs. Hidden, because its inputs are the Action's, not a person's.
+
+Inputs arrive as CHECKLISTBOT_INPUT_* and GITHUB_*; the work is done by the function that ``review`` calls.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from checklistbot.encode import github_output, redact, workflow_data
+from checklistbot.github.event import Event, read_event
+from checklistbot.model import ChecklistbotError, InputError, UsageError
+
+if TYPE_CHECKING:
+    from checklistbot.commands.review import ReviewOptions, ReviewOutcome
+
+#: GitHub drops a step summary of more than 1 MiB.
+_SUMMARY_BYTES: Final = 1_000_000
+_EVENT_BYTES: Final = 32 * 2**20
+
+_REVISION: Final = r"[0-9A-Za-z][0-9A-Za-z._/-]{0,254}"
+_RELATIVE_PATH: Final = r"(?!/)(?!(?:.*/)?\.\.(?:/|$))[^\x00-\x1f\x7f]{1,1000}"
+#: Input → pattern of its whole value; an empty value means "not given". Written as a user writes them in a workflow.
+_FORMS: Final[Mapping[str, tuple[str, str]]] = {
+    "path": (rf"{_RELATIVE_PATH}|/[^\x00-\x1f\x7f]{{1,1000}}", "a folder or file of the checkout"),
+    "config": (_RELATIVE_PATH, "a path inside the repository"),
+    "lang": ("ko|en", "ko or en"),
+    "fail-on": ("block|unknown|warn|never", "block, unknown, warn or never"),
+    "provider": ("auto|openai|anthropic|builtin", "auto, openai, anthropic or builtin"),
+    "model": (r"[0-9A-Za-z][0-9A-Za-z._:/@-]{0,199}", "a model id"),
+    "require-llm": ("true|false", "true or false"),
+    "comment": ("true|false", "true or false"),
+    "output": (rf"{_RELATIVE_PATH}|/[^\x00-\x1f\x7f]{{1,1000}}", "a folder below RUNNER_TEMP"),
+    "base": (_REVISION, "a commit, branch or tag"),
+    "head": (_REVISION, "a commit, branch or tag"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The Action's inputs, checked. ``path`` and ``output`` are absolute."""
+
+    path: Path
+    output: Path
+    config: str | None
+    lang: str | None
+    fail_on: str | None
+    provider: str | None
+    model: str | None
+    require_llm: bool
+    comment: bool
+    base: str | None
+    head: str | None
+
+
+def read_inputs(environment: Mapping[str, str]) -> Inputs:
+    """The inputs from CHECKLISTBOT_INPUT_NAME (upper case, ``_`` for ``-``).
+
+    Raises:
+        UsageError: a value has not the form of its input; it names the input, never the value.
+    """
+    given = {name: _checked(name, environment) for name in _FORMS}
+    if (given["base"] is None) != (given["head"] is None):
+        raise UsageError("inputs base and head: give both or neither")
+    temporary = _folder(environment, "RUNNER_TEMP")
+    workspace = _folder(environment, "GITHUB_WORKSPACE")
+    return Inputs(
+        path=_inside(workspace / (given["path"] or "."), (workspace, temporary), "path"),
+        output=_inside(temporary / (given["output"] or "checklistbot-report"), (temporary,), "output"),
+        config=given["config"],
+        lang=given["lang"],
+        fail_on=given["fail-on"],
+        provider=given["provider"],
+        model=given["model"],
+        require_llm=given["require-llm"] == "true",
+        comment=given["comment"] != "false",
+        base=given["base"],
+        head=given["head"],
+    )
+
+
+def _checked(name: str, environment: Mapping[str, str]) -> str | None:
+    value = environment.get(f"CHECKLISTBOT_INPUT_{name.upper().replace('-', '_')}", "")
+    form, meaning = _FORMS[name]
+    if value and not re.fullmatch(form, value):
+        raise UsageError(f"input {name}: expected {meaning}")
+    return value or None
+
+
+def _folder(environment: Mapping[str, str], name: str) -> Path:
+    value = environment.get(name, "")
+    if not value or not Path(value).is_dir():
+        raise UsageError(f"{name} names no folder; the Action runs inside a GitHub workflow only")
+    return Path(value).resolve()
+
+
+def _inside(path: Path, folders: tuple[Path, ...], name: str) -> Path:
+    """The path with its links resolved, so that a link in the checkout cannot lead out of it."""
+    resolved = path.resolve()
+    if not any(resolved.is_relative_to(folder) for folder in folders):
+        raise UsageError(f"input {name}: expected {_FORMS[name][1]}")
+    return resolved
+
+
+def read_payload(environment: Mapping[str, str]) -> Mapping[str, Any]:
+    """The event file at GITHUB_EVENT_PATH.
+
+    Raises:
+        UsageError: it is missing, too large or no JSON object.
+    """
+    path = environment.get("GITHUB_EVENT_PATH", "")
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(_EVENT_BYTES + 1)
+        payload = json.loads(data) if len(data) <= _EVENT_BYTES else None
+    except (OSError, ValueError, RecursionError):
+        payload = None
+    if not isinstance(payload, dict):
+        raise UsageError("GITHUB_EVENT_PATH names no event file; the Action runs inside a GitHub workflow only")
+    return payload
+
+
+# --- the run ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the step ends with: exit code, outputs, and what is shown as an annotation (level, message)."""
+
+    exit_code: int
+    outputs: Mapping[str, str]
+    annotations: tuple[tuple[str, str], ...] = ()
+
+
+def run(environment: Mapping[str, str]) -> int:
+    """One run of the Action; returns the exit code of the step."""
+    with _commands_stopped():
+        result = _result(environment)
+    for level, message in result.annotations:
+        click.echo(f"::{level} title=checklistbot::{workflow_data(redact(message))}")
+    _append(environment.get("GITHUB_OUTPUT"), "".join(github_output(n, v) for n, v in result.outputs.items()))
+    return result.exit_code
+
+
+def _result(environment: Mapping[str, str]) -> Result:
+    try:
+        return _decide(environment)
+    except ChecklistbotError as error:
+        return Result(error.exit_code, {}, (("error", str(error)),))
+
+
+def _decide(environment: Mapping[str, str]) -> Result:
+    event = read_event(environment, read_payload(environment))
+    if event.plan == "refused":
+        raise UsageError(event.why)
+    if event.plan == "nothing":
+        return Result(0, {}, (("notice", f"nothing to do: {event.why}"),))
+    return _review(read_inputs(environment), event, environment)
+
+
+def _review(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> Result:
+    from checklistbot.commands.review import run_review
+
+    event, notice = _with_commits(inputs, event, environment)
+    outcome = run_review(_options(inputs, event))
+    _append(environment.get("GITHUB_STEP_SUMMARY"), _summary(outcome))
+    return Result(outcome.exit_code, _outputs(outcome), (("warning", notice),) if notice else ())
+
+
+def _with_commits(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> tuple[Event, str]:
+    """The event with what is to be compared: the inputs' revisions as they are, or the event's commits, fetched."""
+    if inputs.head is not None:
+        return replace(event, base=inputs.base, head=inputs.head), ""
+    from checklistbot.github.fetch import ensure_commits, remote_of
+
+    if event.head is None:
+        raise UsageError("this event names no commit; give the inputs base and head")
+    top = _repository(inputs.path, _folder(environment, "GITHUB_WORKSPACE"))
+    commits = ensure_commits(top, event.base, event.head, remote_of(environment))
+    return replace(event, base=commits.base, head=commits.head), commits.notice
+
+
+def _repository(path: Path, workspace: Path) -> Path:
+    """The checkout that holds ``path``: the nearest folder with ``.git``, not above the workspace."""
+    for folder in (path, *path.parents):
+        if (folder / ".git").exists():
+            return folder
+        if folder == workspace:
+            break
+    raise UsageError("input path: no checkout there; add actions/checkout before this step")
+
+
+def _options(inputs: Inputs, event: Event) -> ReviewOptions:
+    from checklistbot.commands.review import ReviewOptions
+
+    return ReviewOptions(
+        path=inputs.path,
+        base=event.base,
+        head=event.head,
+        config=inputs.config,
+        lang=inputs.lang,
+        fail_on=inputs.fail_on,
+        provider=inputs.provider if event.llm else "builtin",
+        model=inputs.model,
+        require_llm=inputs.require_llm and event.llm,
+        output=inputs.output,
+        publish=inputs.comment and event.comment,
+        repository=event.repository,
+        pull_request=event.pull_request,
+    )
+
+
+def _outputs(outcome: ReviewOutcome) -> dict[str, str]:
+    check = outcome.report.check
+    return {
+        "verdict": check.verdict,
+        "blocking-count": str(check.counts["block"]),
+        "report-path": str(outcome.output_dir / "report.json") if outcome.output_dir else "",
+        "comment-url": outcome.comment_url or "",
+        "llm-status": outcome.llm_status,
+    }
+
+
+def _summary(outcome: ReviewOutcome) -> str:
+    """The comment, for the step summary; one line where it is larger than GitHub takes."""
+    if outcome.output_dir is None:
+        return ""
+    comment = (outcome.output_dir / "comment.md").read_text("utf-8")
+    if len(comment.encode()) > _SUMMARY_BYTES:
+        return (
+            f"checklistbot: {outcome.report.check.verdict}. The comment is too large for this page; see report-path.\n"
+        )
+    return comment
+
+
+# --- file commands and workflow commands ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _commands_stopped() -> Iterator[None]:
+    """What is printed inside is shown by the runner and never obeyed (operations-and-attacks 18)."""
+    token = secrets.token_hex(16)
+    click.echo(f"::stop-commands::{token}")
+    sys.stdout.flush()
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        click.echo(f"::{token}::")
+        sys.stdout.flush()
+
+
+def _append(path: str | None, text: str) -> None:
+    if not path or not text:
+        return
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputError("a file of the runner (GITHUB_OUTPUT, GITHUB_STEP_SUMMARY) cannot be written") from error
+
+
+@click.command(name="action", hidden=True)
+def command() -> None:
+    """Run one event of a GitHub workflow (called by the Action)."""
+    raise SystemExit(run(os.environ))
