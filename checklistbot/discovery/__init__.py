@@ -1,16 +1,46 @@
-"""One file a format; each finds the launch commands of its format. The registry is the folder."""
+"""Repository → deployments. One file a format; each finds the launch commands of its format. The registry is the folder.
 
-# C2 -> C1 (delete when agreed). What my formats need of the registry, beside name, claims(path, text), launches(tree, path, text):
-# 1. Format.anchors: tuple of file-name globs that are candidates whatever they hold ("kustomization.y*ml", "Chart.yaml",
-#    "helmfile*.y*ml", "*.j2"): a kustomization or an Application holds no engine word itself.
-# 2. Format.consumes(tree, path, text) -> Iterable[str]: files that this one renders (resources and patches of an overlay, templates and
-#    values of a chart, defaults of a role). The driver runs consumes of all candidates first and hands a consumed file to no format
-#    except the consumer. Default: nothing.
-# 3. A driver function I can call on text that I rendered: `launches_in(tree, path, text) -> list[Launch]`: all formats that claim
-#    (path, text), path being virtual (role/templates/llm.service for llm.service.j2). I put unknown values into the text as marks of
-#    two private-use characters and swap the marks for Word(text=None, unknown=…) and the lines for the real ones in
-#    discovery/rendered.py, so formats need not know; they only must carry words through unharmed (quoting, YAML, shell splitting).
-# 4. launches.py: `peel(words) -> …` for an argv that is already split (Python lists, Terraform command, Nix cmd), and
-#    `shell(text, path, line, env) -> list[Launch]` for a command string; dedupe of N equal servers (replicas) in one place.
-# 5. engines: Launch.version (new field, stronger than the image tag) and Launch.engine with argv of flags only (from keyword arguments of
-#    LLM(), sgl.Engine(): names with dashes, True = bare switch).
+How to write a format
+---------------------
+``discovery/NAME.py`` defines ``FORMAT = Format(name=…, claims=…, launches=…)`` (``discovery/base.py``). Nothing else is edited.
+
+- ``claims(path, text) -> bool``: is this file of the format? Cheap: names, suffixes, ``"kind:" in text``. Two formats may claim
+  one file if they find different things in it.
+- ``launches(tree, path, text) -> Iterable[Launch]``: the commands that start engine servers. Other files are read through
+  ``tree`` only (``tree.read`` raises ``Unreadable``; let it pass where the file is needed, the driver lists it). Never execute,
+  never import, never raise on odd input: read what can be read.
+- ``anchors``, ``words``, ``consumes``: files that hold no engine word themselves, and files that this one renders.
+- Keep the module light at import: tree-sitter, YAML and ``ast`` are imported inside functions.
+
+A ``Launch`` starts as a template that knows the workload, not the command::
+
+    template = Launch(argv=(), path=path, line=line, name="glm", image=word, gpu_count=word, env={...}, format="kubernetes")
+
+and ``discovery/launches.py`` makes it real:
+
+- ``expand(template, words, tree)``: for an argv that is already split (YAML lists, Python lists, exec forms). Peels ``env``, ``sudo``, ``nohup``, ``srun``,
+  ``docker run IMAGE``, ``uv run``, ``ssh``, ``tmux``, …, follows ``bash -c``; gives one launch for each engine *server* and nothing for routers,
+  benchmark clients, builds and helpers. An image whose entrypoint is the server needs only its arguments.
+- ``run_shell(template, script, tree, arguments=())``: for shell text (``Word`` with the text and its first line). Walks the script with its
+  assignments, loops, functions and tests; what cannot be known becomes unknown.
+
+``discovery/yaml_docs.py`` gives YAML with line numbers (``documents(path, text)``): maps, lists and ``Word`` scalars.
+``launches_in(tree, path, text)`` hands text that a format holds or renders to every format that claims it.
+
+Words and unknown values
+------------------------
+A ``Word`` has ``text`` or, where it cannot be known, ``text=None``, ``unknown`` and a ``raw`` in which the unknown part is "?"
+(``--model=?``): engines read the flag's name from ``raw``. ``line`` is the line of the first character. Text of several lines
+whose lines are not consecutive in the file carries ``starts``: (offset in ``text``, line of the file).
+
+What is deployed
+----------------
+``discover`` lets every engine judge every launch (``Engine.deployment``), merges workers that repeat the leader's command and
+equal servers of one loop, sets environments, groups, roles and ids (CONTRACTS, "Fact, deployment").
+"""
+
+from __future__ import annotations
+
+from checklistbot.discovery.base import Format, formats, launches_in
+
+__all__ = ["Format", "formats", "launches_in"]

@@ -17,7 +17,9 @@ class Word:
     """One word of a command or one value of a manifest, with the line that spells it.
 
     ``text`` is None where the value cannot be known statically; ``unknown`` then says why and names the variable. ``raw`` is
-    the spelling in the file. Secrets are already ``***``.
+    the spelling in the file, with "?" for an unknown part (``--model=?``). Secrets are already ``***``. ``starts`` is for text of
+    several lines that are not consecutive in the file: (offset in ``text``, line), ascending; without it line ``line + k`` holds
+    the text after its k-th line break.
     """
 
     text: str | None
@@ -25,6 +27,14 @@ class Word:
     line: int
     raw: str = ""
     unknown: Unknown | None = None
+    starts: tuple[tuple[int, int], ...] = ()
+
+    def line_at(self, offset: int) -> int:
+        """The line of the file that holds the character at ``offset`` of ``text``."""
+        if self.starts:
+            before = [line for start, line in self.starts if start <= offset]
+            return before[-1] if before else self.line
+        return self.line + (self.text or "").count("\n", 0, offset)
 
     def fact(self) -> Fact:
         """A declared fact with the word's text, or an unknown one with its reason."""
