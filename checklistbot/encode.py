@@ -1,8 +1,8 @@
-"""One encoder per sink: the only way by which text that is not our own reaches Markdown, a terminal, a workflow command,
-GITHUB_OUTPUT, XML or HTML (DESIGN, "What never happens"; operations-and-attacks 18).
+"""One encoder per sink: the only way by which text that is not our own reaches Markdown, a terminal, a workflow
+command, GITHUB_OUTPUT, XML or HTML (DESIGN, "What never happens"; operations-and-attacks 18).
 
-Every encoder takes any string, bounds its length, and drops what a reader cannot see: control characters, ANSI sequences,
-bidirectional and zero-width characters. ``clean`` is that common first step.
+Every encoder takes any string, bounds its length, and drops what a reader cannot see: control characters, ANSI
+sequences, bidirectional and zero-width characters. ``clean`` is that common first step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Untrusted(str):
     __slots__ = ()
 
 
-# --- secrets -----------------------------------------------------------------------------------------------------------
+# --- secrets --------------------------------------------------------------------------------------------------------
 
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|[-_.])(?:api[-_]?keys?|(?:admin|access|secret|private|auth|license|encryption|signing)[-_]?keys?"
@@ -37,7 +37,7 @@ _NOT_SECRET_NAME = re.compile(r"(?i)(?:eos|bos|pad|unk|image|mask|special|stop|t
 _SECRET_VALUE = re.compile(
     r"(?:sk-[A-Za-z0-9_-]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{12,}"
     r"|hf_[A-Za-z0-9]{16,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|xox[abeprs]-[A-Za-z0-9-]{8,}"
-    r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+|AIza[A-Za-z0-9_-]{30,}"
+    r"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+|AIza[A-Za-z0-9_-]{30,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|(?<=://)[^/\s:@'\"]*:[^/\s@'\"]+(?=@))"
 )
@@ -49,7 +49,7 @@ def secret_name(name: str) -> bool:
 
 
 def redact(text: str) -> str:
-    """The text with every part that looks like a key, a token, a private key or a URL's credentials replaced by ``***``."""
+    """The text with ``***`` for every part that looks like a key, a token, a private key or a URL's credentials."""
     return type(text)(_SECRET_VALUE.sub(SECRET, text)) if _SECRET_VALUE.search(text) else text
 
 
@@ -58,10 +58,24 @@ def redact_value(name: str, value: str) -> str:
     return SECRET if value and secret_name(name) else redact(value)
 
 
-# --- the common first step ---------------------------------------------------------------------------------------------
+# --- the common first step ------------------------------------------------------------------------------------------
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _INVISIBLE_EXTRA = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f\u17b4\u17b5")
+
+
+_MAX_MARKS: Final = 4
+
+
+def _unstacked(text: str) -> str:
+    """The text with at most four combining marks on one letter: a tower of them covers the lines above it."""
+    kept: list[str] = []
+    marks = 0
+    for character in text:
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        if marks <= _MAX_MARKS:
+            kept.append(character)
+    return "".join(kept)
 
 
 def _visible(character: str, keep: str) -> bool:
@@ -73,63 +87,88 @@ def _visible(character: str, keep: str) -> bool:
 
 
 def clean(text: str, *, limit: int = MAX_INLINE, keep: str = "") -> str:
-    """NFC, without ANSI sequences, control, format, bidirectional, zero-width and unassigned characters.
+    """NFC, without secrets, ANSI sequences, control, format, bidirectional, zero-width and unassigned characters.
 
-    Characters in ``keep`` (``"\\n"`` for blocks) stay. Line breaks and tabs that are not kept become a space. What is longer than
-    ``limit`` characters is cut and ends in "…".
+    Characters in ``keep`` (``"\\n"`` for blocks) stay. Line breaks and tabs that are not kept become a space. What is
+    longer than ``limit`` characters is cut and ends in "…".
     """
-    text = str(text)[: limit * 8 + 64]
+    text = redact(str(text)[: limit * 8 + 64])
     if text.isascii() and text.isprintable():
         return text if len(text) <= limit else text[: limit - 1] + "…"
     text = unicodedata.normalize("NFC", _ANSI.sub("", text))
     for character in "\n\r\t\v\f\u0085\u2028\u2029":
         if character not in keep:
             text = text.replace(character, " ")
-    text = "".join(c for c in text if _visible(c, keep))
+    # Twice, because what was hidden may have split a secret.
+    text = redact(_unstacked("".join(c for c in text if _visible(c, keep))))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-# --- Markdown ----------------------------------------------------------------------------------------------------------
+# --- Markdown -------------------------------------------------------------------------------------------------------
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]<>|~$&{}!])")
 _MARKDOWN_START = re.compile(r"^(\s*)([-+#=:]|\d+[.)])")
-#: What GitHub turns into links or notifications by itself; a code span stops all of it.
+#: What GitHub brings to life by itself, and a backslash does not stop: addresses, mentions, references, commit ids,
+#: emoji names, formulas. A code span stops all of it. Flags and file names become code spans for the reader's sake.
 _LIVE = re.compile(
-    r"(?P<live>(?:https?|ftp|mailto|xmpp|data|javascript):\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|[\w./-]*@[\w/-]+"
-    r"|[\w./-]*#\d+|\bGH-\d+|\b[0-9a-fA-F]{7,64}\b(?<!\d{7})(?=\W|$))"
-    r"|(?P<code>(?<![\w-])--[a-z][a-z0-9-]*(?:[ =]\d[\d.]*)?|(?<![\w/.-])[\w][\w./-]*\.(?:ya?ml|log|sh|py|toml|json|tf)(?::\d+)?)",
-    re.IGNORECASE,
+    r"(?:https?|ftp|mailto|xmpp|data|javascript):\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|[\w./-]*@[\w/-]+"
+    r"|[\w./-]*\#\d+|\bGH-\d+|\b(?!\d+\b)[0-9a-f]{7,64}\b|:[\w+-]+:|\S*\$\S*"
+    r"|(?<![\w-])--[a-z][a-z0-9-]*(?:[ =]\d[\d.]*)?"
+    r"|(?<![\w/.-])\w[\w./-]*\.(?:ya?ml|log|sh|py|toml|json|tf)(?::\d+)?(?![\w.-])",
+    re.IGNORECASE | re.ASCII,
 )
 
 
-def code(text: str, *, limit: int = MAX_INLINE) -> str:
-    """A Markdown code span that nothing in the text can leave; safe in a table cell. Empty text gives a visible blank."""
-    text = clean(text, limit=limit).strip()
-    if not text:
-        return "` `"
+def _code_span(text: str) -> str:
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * (longest + 1)
+    bar = "`" * (longest + 1)
     pad = " " if longest else ""
-    # GitHub splits table rows before it reads code spans, so "|" is escaped there as well.
-    return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
+    return f"{bar}{pad}{text}{pad}{bar}"
+
+
+def _for_cell(span: str) -> str:
+    """A code span for a table cell: GitHub splits rows at "|" before it reads code spans.
+
+    A backslash of the text before a "|" gets a space, else it would escape our escape.
+    """
+    return re.sub(r"\\(?=\|)", r"\\ ", span).replace("|", "\\|")
+
+
+def code(text: str, *, limit: int = MAX_INLINE, cell: bool = True) -> str:
+    """A Markdown code span that nothing in the text can leave. Empty text gives a visible blank.
+
+    ``cell=False`` shows a "|" as it is and must not stand in a table.
+    """
+    span = _code_span(" ".join(clean(text, limit=limit).split()) or " ")
+    return _for_cell(span) if cell else span
 
 
 def _escape(text: str) -> str:
     return _MARKDOWN_SPECIAL.sub(r"\\\1", text)
 
 
-def markdown(text: str, *, limit: int = MAX_INLINE) -> str:
-    """One line of Markdown that shows the text and does nothing: no markup, HTML, link, image, mention or issue reference.
+def _live_parts(text: str) -> list[tuple[int, int]]:
+    """Where the text is live; touching parts are one, because two code spans that touch would open each other."""
+    parts: list[tuple[int, int]] = []
+    for match in _LIVE.finditer(text):
+        if parts and parts[-1][1] == match.start():
+            parts[-1] = (parts[-1][0], match.end())
+        else:
+            parts.append(match.span())
+    return parts
 
-    Web addresses, mentions, references and commit ids become code spans (a backslash does not stop GitHub from linking them);
-    so do flags and file names, for the reader.
+
+def markdown(text: str, *, limit: int = MAX_INLINE, cell: bool = True) -> str:
+    """One line of Markdown that shows the text and does nothing: no markup, HTML, link, image, mention or emoji.
+
+    ``cell=False`` as in ``code``.
     """
     text = " ".join(clean(text, limit=limit).split())
     parts: list[str] = []
     at = 0
-    for match in _LIVE.finditer(text):
-        parts += [_escape(text[at : match.start()]), code(match.group())]
-        at = match.end()
+    for start, end in _live_parts(text):
+        parts += [_escape(text[at:start]), code(text[start:end], limit=limit + 1, cell=cell)]
+        at = end
     parts.append(_escape(text[at:]))
     # Whatever "@" is left stands alone, before punctuation; GitHub needs a letter behind it, so it is inert.
     return _MARKDOWN_START.sub(lambda m: f"{m[1]}{m[2][:-1]}\\{m[2][-1]}", "".join(parts))
@@ -148,7 +187,7 @@ def link_target(path: str) -> str:
     return quote(str(path), safe="/._-~")
 
 
-# --- the other sinks ---------------------------------------------------------------------------------------------------
+# --- the other sinks ------------------------------------------------------------------------------------------------
 
 
 def terminal(text: str, *, limit: int = 2_000, keep: str = "") -> str:
@@ -183,9 +222,15 @@ def html_text(text: str, *, limit: int = 8_000) -> str:
     return html.escape(clean(text, limit=limit, keep="\n"), quote=True)
 
 
+def sarif_text(text: str, *, limit: int = 4_000) -> str:
+    """Text of a SARIF message: no embedded link, no placeholder (SARIF 2.1.0, 3.11.5 and 3.11.6)."""
+    text = clean(text, limit=limit, keep="\n").replace("\\", "\\\\")
+    return text.replace("[", "\\[").replace("]", "\\]").replace("{", "{{").replace("}", "}}")
+
+
 def json_text(text: str, *, limit: int = 100_000) -> str:
     """A string for a JSON report: secrets out, invisible characters kept out of the reader's way."""
-    return redact(clean(text, limit=limit, keep="\n\t"))
+    return clean(text, limit=limit, keep="\n\t")
 
 
 def json_safe(value: Any) -> Any:
@@ -209,7 +254,7 @@ SINKS: Final[dict[str, Callable[[str], str]]] = {
 
 
 def finalizer(sink: str) -> Callable[[Any], Any]:
-    """The ``finalize`` of a Jinja environment: numbers and our own ``Markup`` pass, every other value is encoded for the sink.
+    """The ``finalize`` of a Jinja environment: numbers and our own ``Markup`` pass, all else is encoded for the sink.
 
     Encoding is the default, so a value that lost its ``Untrusted`` type on the way is encoded all the same.
     """
