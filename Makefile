@@ -47,3 +47,39 @@ lock: $(STAMP)/venv ## renew requirements/*.txt and tests/tools/package-lock.jso
 	@$(LOCK) $(LOCK_ARGS) pyproject.toml requirements/test.in -c requirements/build.txt -c requirements/run.txt -o requirements/test.txt
 	@$(MAKE) --no-print-directory $(STAMP)/test
 	@$(PY) -I scripts/npm.py lock
+
+.PHONY: system-deps
+system-deps: ## install what the tests need from the system (Debian, Ubuntu)
+	@sh scripts/system-deps.sh
+
+## ---- what there is to do
+
+.PHONY: review
+review: $(STAMP)/run ## the main job on the example: a pull request that must be blocked
+	@bash scripts/review.sh $(VENV)/bin/checklistbot
+
+.PHONY: test
+test: setup ## all tests
+	@$(PY) -m pytest -n 2 --dist worksteal $(TEST_ARGS)
+
+.PHONY: lint
+lint: $(STAMP)/test ## style, types, floors, shell, workflows
+	@$(VENV)/bin/ruff check --quiet .
+	@$(VENV)/bin/ruff format --quiet --check .
+	@$(VENV)/bin/mypy --no-error-summary
+	@$(VENV)/bin/mypy --no-error-summary scripts/*.py
+	@$(VENV)/bin/lint-imports --no-logo > $(STAMP)/floors 2>&1 || { cat $(STAMP)/floors; exit 1; }
+	@command -v shellcheck >/dev/null || { echo "make lint: shellcheck is missing; run make system-deps" >&2; exit 2; }
+	@git ls-files -z -- '*.sh' .ci/run | xargs -0 shellcheck --external-sources
+	@$(VENV)/bin/zizmor --quiet --offline --pedantic --no-progress .github
+	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-actions .github/actions/*/action.yml
+	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+
+.PHONY: bench
+bench: $(STAMP)/run ## start-up times, CPU seconds of a review, SDK imports
+	@$(PY) scripts/bench.py
+
+.PHONY: fuzz
+fuzz: setup ## the property tests with many more, random examples
+	@HYPOTHESIS_PROFILE=fuzz $(PY) -m pytest -n 2 -m hypothesis $(TEST_ARGS)

@@ -1,0 +1,136 @@
+"""`make bench`: what a command costs, as a share of starting the same interpreter, and which SDKs it loads.
+
+Prints one table; exit 1 if a limit of issue 2 is missed. Times are medians of interleaved runs, so that a busy machine
+slows both sides of a ratio.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+COMMAND = Path(sys.executable).parent / "checklistbot"
+EXAMPLE = TOP / "examples" / "glm-5.3-disaggregated"
+RUNS = 21
+SDKS = ("anthropic", "github", "openai")
+
+MANIFEST = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec:
+  template:
+    spec:
+      containers:
+        - name: server
+          image: lmsysorg/sglang:v0.5.22
+          command: [python3, -m, sglang.launch_server, --model-path, Qwen/Qwen3-8B, --context-length, "32768"]
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: what was measured, the value, and the largest that is allowed."""
+
+    name: str
+    value: float
+    limit: float
+    unit: str
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.limit
+
+
+def run(command: list[str], folder: Path, accept: tuple[int, ...] = (0,)) -> None:
+    """Runs a command without output; stops the benchmark where it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode not in accept:
+        raise SystemExit(f"scripts/bench.py: {' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+
+
+def seconds(command: list[str], folder: Path, accept: tuple[int, ...] = (0,)) -> float:
+    """Wall-clock seconds of one run."""
+    start = time.perf_counter()
+    run(command, folder, accept)
+    return time.perf_counter() - start
+
+
+def ratios(commands: dict[str, list[str]], folder: Path) -> dict[str, float]:
+    """Each command's median time over that of ``python -c pass``."""
+    times: dict[str, list[float]] = {name: [] for name in ("pass", *commands)}
+    for _ in range(RUNS):
+        times["pass"].append(seconds([sys.executable, "-c", "pass"], folder))
+        for name, command in commands.items():
+            times[name].append(seconds(command, folder))
+    base = statistics.median(times.pop("pass"))
+    return {name: statistics.median(values) / base for name, values in times.items()}
+
+
+def cpu_seconds(command: list[str], folder: Path, accept: tuple[int, ...]) -> float:
+    """Median CPU seconds (user and system, children included) of five runs."""
+    used = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run(command, folder, accept)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return statistics.median(used)
+
+
+def sdks_loaded(arguments: list[str], folder: Path) -> list[str]:
+    """The SDKs that a command imports."""
+    command = [sys.executable, "-X", "importtime", "-m", "checklistbot", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    if "checklistbot.cli" not in modules:
+        raise SystemExit(f"scripts/bench.py: {' '.join(command)} did not start\n{done.stderr[-2000:]}")
+    return [sdk for sdk in SDKS if sdk in modules]
+
+
+def main() -> int:
+    """Measures, prints the table, says by the exit code whether all limits are met."""
+    os.environ.pop("OPENAI_API_KEY", None)
+    os.environ.pop("ANTHROPIC_API_KEY", None)
+    with tempfile.TemporaryDirectory() as scratch:
+        small, example = Path(scratch) / "small", Path(scratch) / "example"
+        small.mkdir()
+        (small / "chat.yaml").write_text(MANIFEST, "utf-8")
+        run(["bash", str(EXAMPLE / "make-repository.sh"), str(example)], TOP)
+        review = ["review", str(example), "--base", "base", "--head", "head", "--provider", "builtin"]
+        started = {
+            "--help": [str(COMMAND), "--help"],
+            "--version": [str(COMMAND), "--version"],
+            "facts": [str(COMMAND), "facts", str(small)],
+        }
+        limits = {"--help": 6.0, "--version": 6.0, "facts": 12.0}
+        rows = [Row(name, value, limits[name], "x python -c pass") for name, value in ratios(started, small).items()]
+        rows.append(Row("review", cpu_seconds([str(COMMAND), *review], small, (1,)), 1.0, "s of CPU"))
+        loaded = {
+            name: sdks_loaded(arguments, small)
+            for name, arguments in {
+                "--help": ["--help"],
+                "--version": ["--version"],
+                "facts": ["facts", str(small)],
+                "check": ["check", str(small)],
+                "prompt": ["prompt", str(small)],
+                "review": review,
+            }.items()
+        }
+    for row in rows:
+        print(f"{row.name:<12} {row.value:8.2f} {row.unit:<18} at most {row.limit:g}  {'met' if row.met else 'MISSED'}")
+    for name, found in loaded.items():
+        print(f"{name:<12} imports {', '.join(found) or 'no SDK'}{'  MISSED' if found else ''}")
+    return 0 if all(row.met for row in rows) and not any(loaded.values()) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
