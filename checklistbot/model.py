@@ -484,9 +484,9 @@ class Finding:
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
-    def key(self) -> tuple[str, str | None, str]:
-        """What pairs a finding of the base with one of the head."""
-        return (self.rule, self.advisory, self.deployment)
+    def key(self) -> tuple[str, str | None, str, str]:
+        """What pairs a finding of the base with one of the head; "aspect" tells two findings of one rule apart."""
+        return (self.rule, self.advisory, self.deployment, str(self.parameters.get("aspect", "")))
 
     def replace(self, **changes: Any) -> Finding:
         return dataclasses.replace(self, **changes)

@@ -1,0 +1,185 @@
+"""Options that several commands share, and what they become."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+
+from checklistbot import clock
+from checklistbot.config import FILE_NAME, Config, load
+from checklistbot.model import Skipped, UsageError
+
+if TYPE_CHECKING:
+    from checklistbot.discovery.tree import Tree
+    from checklistbot.facts import Inputs
+    from checklistbot.model import Check, Facts
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options that every command takes. ``verbose`` 1: what was skipped, timings; 2: requests without bodies."""
+
+    config: str | None
+    lang: Literal["en", "ko"] | None
+    color: str
+    quiet: bool
+    verbose: int
+
+    def language(self, config: Config) -> Literal["en", "ko"]:
+        return self.lang or config.lang
+
+    def colored(self) -> bool:
+        """``auto``: on a terminal, unless NO_COLOR is set (no-color.org)."""
+        if self.color != "auto":
+            return self.color == "always"
+        return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def now(self) -> datetime:
+        return clock.now(os.environ)
+
+
+_COMMON = (
+    click.option("--config", metavar="FILE", help=f"Config file (default: {FILE_NAME} at the top of the repository, else in PATH)."),
+    click.option("--lang", type=click.Choice(["ko", "en"]), help="Language of texts (default: the config's, else en)."),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True),
+    click.option("-q", "--quiet", is_flag=True, help="Only the result."),
+    click.option("-v", "--verbose", count=True, help="Also what was skipped, and timings; -vv: requests without bodies."),
+)
+_INPUTS = (
+    click.option("--log", "logs", multiple=True, metavar="FILE", help="A start-up log, or - (repeatable)."),
+    click.option("--endpoint", "endpoints", multiple=True, metavar="URL", help="A running worker to ask (repeatable)."),
+    click.option("--observed", multiple=True, metavar="FILE", help="Facts JSON of another run (repeatable)."),
+)
+
+
+def common(command: Command) -> Command:
+    """The options of every command, gathered into ``settings``."""
+
+    @functools.wraps(command)
+    def wrapper(config: str | None, lang: Any, color: str, quiet: bool, verbose: int, **rest: Any) -> Any:
+        return command(settings=Settings(config, lang, color, quiet, verbose), **rest)
+
+    return _with(wrapper, _COMMON)  # type: ignore[return-value]
+
+
+def inputs(command: Command) -> Command:
+    """--log, --endpoint and --observed, gathered into ``named``."""
+
+    @functools.wraps(command)
+    def wrapper(logs: tuple[str, ...], endpoints: tuple[str, ...], observed: tuple[str, ...], **rest: Any) -> Any:
+        from checklistbot.facts import Inputs
+
+        return command(named=Inputs(logs, endpoints, observed), **rest)
+
+    return _with(wrapper, _INPUTS)  # type: ignore[return-value]
+
+
+def _with(command: Callable[..., Any], options: tuple[Callable[[Any], Any], ...]) -> Callable[..., Any]:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """Config, facts and checks of one state: what ``prompt`` and ``draft`` start from."""
+
+    config: Config
+    facts: Facts
+    check: Check
+    language: Literal["en", "ko"]
+
+
+def learn(settings: Settings, named: Inputs, path: str | None, revision: str | None) -> Learnt:
+    """Read PATH and run the checks on it, without a base."""
+    from checklistbot import rules
+    from checklistbot.facts import gather
+
+    tree = open_path(path, named, revision)
+    config = read_config(settings.config, tree)
+    language = settings.language(config)
+    facts = gather(tree, config, named)
+    check = rules.evaluate(facts, config, language=language, today=settings.now().date())
+    return Learnt(config, facts, check, language)
+
+
+def epilog(*lines: str) -> str:
+    """An example at the end of ``--help``, kept as it is written."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def open_path(path: str | None, named: Inputs, revision: str | None = None) -> Tree | None:
+    """The tree of PATH; None where only logs, endpoints or observed facts are to be read."""
+    from checklistbot.discovery.tree import StdinManifests, open_tree
+
+    if path == "-":
+        if revision is not None:
+            raise UsageError("--rev and --base need a repository, not standard input")
+        if "-" in named.logs:
+            raise UsageError("standard input is PATH already; give the log as a file")
+        return StdinManifests(sys.stdin.buffer.read())
+    if path is None and named and revision is None:
+        return None
+    return open_tree(Path(path or "."), revision)
+
+
+def read_config(option: str | None, tree: Tree | None) -> Config:
+    """The config that ``--config`` names, else the one at the top of the tree's repository, else the one in PATH, else defaults."""
+    from checklistbot.discovery.tree import Unreadable
+
+    if option is not None:
+        return load(_read_file(option), option)
+    if tree is None:
+        return Config()
+    top = "/".join([".."] * (tree.prefix.count("/") + 1)) if tree.prefix else ""
+    for path in dict.fromkeys((f"{top}/{FILE_NAME}" if top else FILE_NAME, FILE_NAME)):
+        if tree.exists(path):
+            try:
+                return load(tree.read(path), FILE_NAME if path.endswith(f"../{FILE_NAME}") else path)
+            except Unreadable as error:
+                raise UsageError(f"{path}: {error}; the config must be readable text inside the repository") from None
+    return Config()
+
+
+def _read_file(path: str) -> str:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror or 'no such file'})") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}:1: not UTF-8 text") from None
+
+
+def write_output(text: str, output: str | None) -> None:
+    """Print, or write to ``--output FILE``; a link there is not followed (operations-and-attacks 39)."""
+    if output is None or output == "-":
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    from checklistbot.report.files import write_text
+
+    write_text(Path(output), text if text.endswith("\n") else text + "\n")
+
+
+def tell(settings: Settings, skipped: tuple[Skipped, ...], files_read: int | None = None) -> None:
+    """What was not read, on standard error: under -v each, else one line that says how many."""
+    if not skipped or settings.quiet:
+        return
+    from checklistbot.encode import terminal
+
+    if settings.verbose:
+        for entry in skipped:
+            click.echo(f"skipped: {terminal(entry.path)}: {terminal(entry.reason)}", err=True)
+    else:
+        click.echo(f"not read: {len(skipped)} input(s), see -v", err=True)

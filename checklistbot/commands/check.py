@@ -1,0 +1,90 @@
+"""``checklistbot check``: the deterministic verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from checklistbot.commands import _options as shared
+
+if TYPE_CHECKING:
+    from checklistbot.config import Config
+    from checklistbot.facts import Inputs
+    from checklistbot.model import Check, Facts
+
+FORMATS = ("text", "json", "markdown", "sarif", "junit", "github")
+
+
+@click.command(
+    "check",
+    short_help="Run the deterministic checks on a repository's deployments.",
+    epilog=shared.epilog("checklistbot check .", "kustomize build overlays/prod | checklistbot check -",
+                         "checklistbot check . --base main --format sarif --output results.sarif"),
+)  # fmt: skip
+@click.argument("path", required=False)
+@click.option("--rev", metavar="REV", help="Read this Git revision instead of the work tree.")
+@click.option("--base", metavar="REV", help="Compare with this revision: what was there before does not fail the run.")
+@shared.inputs
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("--fail-on", type=click.Choice(["block", "unknown", "warn", "never"]), help="Exit 1 from here up (default: the config's, else block).")
+@click.option("--output", metavar="FILE", help="Write there instead of standard output.")
+@shared.common
+def command(
+    settings: shared.Settings,
+    named: Inputs,
+    path: str | None,
+    rev: str | None,
+    base: str | None,
+    form: str,
+    fail_on: str | None,
+    output: str | None,
+) -> int:
+    """Check every deployment below PATH (default: the current folder) and exit 1 if something blocks.
+
+    PATH may be a folder, a file, or - for rendered manifests on standard input.
+    """
+    from checklistbot import rules
+    from checklistbot.changes import renamed
+    from checklistbot.facts import gather
+
+    tree = shared.open_path(path, named, rev)
+    config = shared.read_config(settings.config, tree)
+    facts = gather(tree, config, named)
+    before = _base_facts(path, base, config)
+    check = rules.evaluate(
+        facts,
+        config,
+        language=settings.language(config),
+        base=before,
+        pairs=renamed(before, facts) if before else None,
+        today=settings.now().date(),
+    )
+    shared.write_output(_render(check, facts, config, settings, form), output)
+    shared.tell(settings, facts.skipped)
+    return 1 if rules.reaching(check, fail_on or config.fail_on, baseline=config.baseline) else 0
+
+
+def _base_facts(path: str | None, base: str | None, config: Config) -> Facts | None:
+    if base is None:
+        return None
+    from checklistbot.facts import Inputs, gather
+
+    tree = shared.open_path(path, Inputs(), base)
+    return gather(tree, config)
+
+
+def _render(check: Check, facts: Facts, config: Config, settings: shared.Settings, form: str) -> str:
+    import importlib
+
+    language = settings.language(config)
+    if form == "text":
+        from checklistbot.report.terminal import render_check
+
+        return render_check(check, facts, language=language, color=settings.colored())
+    module = importlib.import_module(f"checklistbot.report.{form}")
+    if form == "json":
+        text: str = module.dump(check.to_json())
+    else:
+        text = module.render_check(check, facts, language=language)
+    return text

@@ -1,0 +1,374 @@
+"""``checklistbot review``: the main job. Base against head: facts, changes, checks, checklist, script, comment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
+
+from checklistbot.commands import _options as shared
+from checklistbot.config import FILE_NAME, Config, load, only_worse
+from checklistbot.model import Report, Revision, UsageError
+
+if TYPE_CHECKING:
+    from checklistbot.discovery.tree import Tree
+    from checklistbot.facts import Inputs
+
+#: Seconds that the LLM call and GitHub may take together, retries included.
+DEADLINE_S: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewOptions:
+    """What ``review`` and the Action ask for. ``config`` is a path in the base's repository, or an absolute one of this machine;
+    ``head`` None is HEAD, ``base`` None: there is none. With ``base_manifests`` and ``head_manifests`` no Git is needed."""
+
+    path: Path
+    base: str | None = None
+    head: str | None = None
+    base_manifests: Path | None = None
+    head_manifests: Path | None = None
+    config: str | None = None
+    lang: Literal["en", "ko"] | None = None
+    fail_on: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    require_llm: bool = False
+    output: Path | None = None
+    publish: bool = False
+    repository: str | None = None
+    pull_request: int | None = None
+    head_ref: str | None = None
+    logs: tuple[str, ...] = ()
+    endpoints: tuple[str, ...] = ()
+    observed: tuple[str, ...] = ()
+    color: bool = False
+    show: bool = True
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewOutcome:
+    """How a review ended; ``warnings`` are our own sentences (a comment that could not be posted, …)."""
+
+    exit_code: int
+    report: Report
+    comment_url: str | None = None
+    llm_status: str = "not-asked"
+    output_dir: Path | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The two states that are compared. ``policy`` is the tip of the base branch: config and merged logs come from it."""
+
+    head: Tree
+    head_revision: Revision
+    base: Tree | None
+    base_revision: Revision | None
+    policy: Tree | None
+    git: bool
+    notices: tuple[str, ...] = ()
+
+
+def run_review(options: ReviewOptions) -> ReviewOutcome:
+    """Do the whole review, write what ``output`` asks for, publish if asked. Raises UsageError and InputError."""
+    from checklistbot import clock
+    from checklistbot.retry import Deadline
+
+    now = clock.now(options.environ)
+    deadline = Deadline(DEADLINE_S)
+    sides = _sides(options)
+    config, config_notices = _config(options, sides)
+    report = _report(options, sides, config, config_notices, now, deadline)
+    language = options.lang or config.lang
+    body = _comment(report, options, language, now)
+    output = _write(report, body, options, language)
+    if options.show:
+        _show(report, options, language)
+    url, warnings = _publish(report, body, config, options, now, deadline)
+    return ReviewOutcome(_exit_code(report, config, options, warnings), report, url, report.llm.status, output, warnings)
+
+
+# --- what is compared --------------------------------------------------------------------------------------------------
+
+
+def _sides(options: ReviewOptions) -> _Sides:
+    from checklistbot.discovery.tree import open_tree
+
+    if options.head_manifests is not None:
+        head = open_tree(options.head_manifests)
+        base = open_tree(options.base_manifests) if options.base_manifests else None
+        return _Sides(
+            head,
+            Revision(options.head_manifests.name, None),
+            base,
+            Revision(options.base_manifests.name, None) if options.base_manifests else None,
+            base,
+            git=False,
+        )
+    return _git_sides(options)
+
+
+def _git_sides(options: ReviewOptions) -> _Sides:
+    """Facts are compared with the merge base, policy comes from the tip of the base branch (operations-and-attacks 31)."""
+    from checklistbot.discovery.tree import merge_base, open_tree, resolve
+
+    head_ref = options.head or "HEAD"
+    head = resolve(options.path, head_ref)
+    head_tree, head_revision = open_tree(options.path, head), Revision(head_ref, head)
+    if options.base is None:
+        return _Sides(head_tree, head_revision, None, None, None, git=True, notices=("no-base",))
+    tip = resolve(options.path, options.base)
+    fork = merge_base(options.path, tip, head)
+    notices = () if fork else ("no-merge-base",)
+    base = fork or tip
+    return _Sides(
+        head_tree, head_revision, open_tree(options.path, base), Revision(options.base, base), open_tree(options.path, tip), True, notices
+    )
+
+
+def _config(options: ReviewOptions, sides: _Sides) -> tuple[Config, tuple[str, ...]]:
+    """The base tip's config. Where the base has none, the head's deployments serve for display and to the worse only."""
+    if options.config and Path(options.config).is_absolute():
+        return shared.read_config(options.config, None), ()
+    if sides.policy is not None:
+        if options.config is not None and not sides.policy.exists(options.config):
+            raise UsageError(f"{options.config}: not in the base; a pull request's own config is not in force before it is merged")
+        config = load(sides.policy.read(options.config), options.config) if options.config else shared.read_config(None, sides.policy)
+        if config.path is not None:
+            return config, _policy_change(sides, config.path)
+    try:
+        own = shared.read_config(None, sides.head)
+    except UsageError:
+        return Config(), ("head-config-broken",)
+    return (only_worse(own), ("head-config",)) if own.path is not None else (Config(), ())
+
+
+def _policy_change(sides: _Sides, path: str) -> tuple[str, ...]:
+    top = "/".join([".."] * (sides.head.prefix.count("/") + 1)) + "/" if sides.head.prefix else ""
+    full = f"{top}{path}" if path == FILE_NAME else path
+    try:
+        return ("policy-changed",) if sides.policy and sides.policy.read(full) != sides.head.read(full) else ()
+    except Exception:  # gone or unreadable in the head: that is a change of policy as well
+        return ("policy-changed",)
+
+
+# --- the report --------------------------------------------------------------------------------------------------------
+
+
+def _report(
+    options: ReviewOptions, sides: _Sides, config: Config, notices: tuple[str, ...], now: datetime, deadline: object
+) -> Report:
+    from checklistbot import __version__, checklist, rules, scripts
+    from checklistbot.changes import changes, renamed
+    from checklistbot.facts import LogSource, gather
+
+    language = options.lang or config.lang
+    named = _named(options)
+    base_logs = LogSource(sides.policy) if sides.policy is not None else None
+    head_logs = LogSource(sides.policy, sides.head) if sides.policy is not None else LogSource(_Nothing(), sides.head)
+    changed = _history(options, sides, config)
+    base = gather(sides.base, config, logs=base_logs, changed=changed) if sides.base is not None else None
+    head = gather(sides.head, config, named, logs=head_logs, changed=changed)
+    check = rules.evaluate(
+        head, config, language=language, base=base, pairs=renamed(base, head) if base else None, today=now.date()
+    )
+    drafted, use = checklist.draft(
+        head,
+        check,
+        language=language,
+        settings=config.llm,
+        provider=options.provider or config.llm.provider,
+        model=options.model or config.llm.model,
+        environ=options.environ,
+        deadline=deadline,  # type: ignore[arg-type]
+    )
+    return Report(
+        base=sides.base_revision,
+        head=sides.head_revision,
+        base_facts=base,
+        head_facts=head,
+        changes=changes(base, head) if base is not None else (),
+        check=check,
+        checklist=drafted,
+        scripts=tuple(scripts.render(drafted, head, "bash")),
+        llm=use,
+        tool=f"checklistbot {__version__}",
+        notices=(*sides.notices, *notices),
+    )
+
+
+def _named(options: ReviewOptions) -> Inputs:
+    from checklistbot.facts import Inputs
+
+    return Inputs(options.logs, options.endpoints, options.observed)
+
+
+def _history(options: ReviewOptions, sides: _Sides, config: Config):  # type: ignore[no-untyped-def]
+    if not sides.git or sides.policy is None or options.base is None:
+        return None
+    from checklistbot.discovery.git import Repository, find_top
+    from checklistbot.discovery.tree import resolve
+    from checklistbot.history import changed_inputs
+
+    top = find_top(options.path.resolve() if options.path.is_dir() else options.path.resolve().parent)
+    return changed_inputs(Repository(top), resolve(options.path, options.base), options.path, config) if top else None
+
+
+class _Nothing:
+    """An empty tree: the base of a pull request that has none."""
+
+    prefix = ""
+
+    def exists(self, path: str) -> bool:
+        return False
+
+    def paths(self) -> tuple[str, ...]:
+        return ()
+
+
+# --- what comes out ----------------------------------------------------------------------------------------------------
+
+
+def _comment(report: Report, options: ReviewOptions, language: Literal["en", "ko"], now: datetime) -> str:
+    from checklistbot.report import markdown
+
+    links = None
+    if options.repository and report.head.commit:
+        server = options.environ.get("GITHUB_SERVER_URL") or "https://github.com"
+        links = markdown.Links(server, options.repository, report.head.commit)
+    return markdown.render(report, language=language, links=links, now=now)
+
+
+def _write(report: Report, body: str, options: ReviewOptions, language: Literal["en", "ko"]) -> Path | None:
+    """comment.md, report.json, checklist.json, checklist.md and ci/…, each whole or not at all."""
+    if options.output is None:
+        return None
+    from checklistbot import checklist
+    from checklistbot.report.files import write_text
+    from checklistbot.report.json import dump
+
+    folder = options.output
+    write_text(folder / "report.json", dump(report.to_json()))
+    write_text(folder / "comment.md", body)
+    write_text(folder / "checklist.json", dump(report.checklist.to_json()))
+    write_text(folder / "checklist.md", checklist.render.markdown(report.checklist))
+    for script in report.scripts:
+        write_text(folder / "ci" / script.path, script.text, executable=script.text.startswith("#!"))
+    return folder
+
+
+def _show(report: Report, options: ReviewOptions, language: Literal["en", "ko"]) -> None:
+    from checklistbot.report.terminal import render_review
+
+    click.echo(render_review(report, language=language, color=options.color))
+
+
+def _publish(
+    report: Report, body: str, config: Config, options: ReviewOptions, now: datetime, deadline: object
+) -> tuple[str | None, tuple[str, ...]]:
+    if not options.publish:
+        return None, ()
+    from checklistbot.github.publishing import publish_review
+
+    return publish_review(report, body, config, options, now, deadline)
+
+
+def _exit_code(report: Report, config: Config, options: ReviewOptions, warnings: tuple[str, ...]) -> int:
+    """2 > 1 > 3 > 0; an LLM that failed only counts under --require-llm."""
+    from checklistbot import rules
+
+    if rules.reaching(report.check, options.fail_on or config.fail_on, baseline=config.baseline):
+        return 1
+    if options.require_llm and report.llm.status not in ("ok", "repaired"):
+        return 3
+    return 3 if warnings else 0
+
+
+@click.command(
+    "review",
+    short_help="Compare two revisions: facts, checks, checklist, CI script, comment.",
+    epilog=shared.epilog("checklistbot review --base main --head HEAD", "checklistbot review --base main --output out --lang ko"),
+)
+@click.argument("path", required=False, default=".", type=click.Path(path_type=Path))
+@click.option("--base", metavar="REV", help="The branch that the change goes to.")
+@click.option("--head", metavar="REV", help="The change (default: HEAD).")
+@click.option("--base-manifests", type=click.Path(path_type=Path, exists=True), metavar="DIR", help="Rendered manifests before the change.")
+@click.option("--head-manifests", type=click.Path(path_type=Path, exists=True), metavar="DIR", help="Rendered manifests after the change.")
+@shared.inputs
+@click.option("--fail-on", type=click.Choice(["block", "unknown", "warn", "never"]), help="Exit 1 from here up (default: the config's, else block).")
+@click.option("--provider", type=click.Choice(["auto", "openai", "anthropic", "builtin"]), help="Who writes the checklist (default: the config's, else auto).")
+@click.option("--model", metavar="M", help="The LLM's model id.")
+@click.option("--require-llm", is_flag=True, help="Exit 3 where the LLM gave no usable checklist.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Write comment.md, report.json, checklist.*, ci/ there.")
+@click.option("--publish", is_flag=True, help="Create or update the comment on the pull request (GITHUB_TOKEN).")
+@click.option("--repo", metavar="OWNER/NAME", help="The pull request's repository.")
+@click.option("--pr", type=click.IntRange(1), metavar="N", help="The pull request's number.")
+@click.option("--head-ref", metavar="OWNER:BRANCH", help="Or the branch it comes from.")
+@shared.common
+def command(  # noqa: PLR0913
+    settings: shared.Settings,
+    named: Inputs,
+    path: Path,
+    base: str | None,
+    head: str | None,
+    base_manifests: Path | None,
+    head_manifests: Path | None,
+    fail_on: str | None,
+    provider: str | None,
+    model: str | None,
+    require_llm: bool,
+    output: Path | None,
+    publish: bool,
+    repo: str | None,
+    pr: int | None,
+    head_ref: str | None,
+) -> int:
+    """Review a change to the serving configuration below PATH, as the GitHub Action does, and exit 1 if it blocks.
+
+    Config, waivers and merged logs come from the base: what the change says about itself counts only to the worse.
+    """
+    if (base_manifests is None) != (head_manifests is None):
+        raise UsageError("give --base-manifests and --head-manifests together")
+    if base is None and base_manifests is None:
+        raise UsageError("give --base REV (the branch that the change goes to), or --base-manifests and --head-manifests")
+    if publish and (repo is None or (pr is None) == (head_ref is None)):
+        raise UsageError("--publish needs --repo OWNER/NAME and one of --pr N, --head-ref OWNER:BRANCH")
+    outcome = run_review(
+        ReviewOptions(
+            path=path,
+            base=base,
+            head=head,
+            base_manifests=base_manifests,
+            head_manifests=head_manifests,
+            config=settings.config,
+            lang=settings.lang,
+            fail_on=fail_on,
+            provider=provider,
+            model=model,
+            require_llm=require_llm,
+            output=output,
+            publish=publish,
+            repository=repo,
+            pull_request=pr,
+            head_ref=head_ref,
+            logs=named.logs,
+            endpoints=named.endpoints,
+            observed=named.observed,
+            color=settings.colored(),
+            show=not settings.quiet,
+        )
+    )
+    shared.tell(settings, outcome.report.check.skipped)
+    for warning in outcome.warnings:
+        click.echo(f"checklistbot: {warning}", err=True)
+    return outcome.exit_code
+
+

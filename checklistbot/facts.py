@@ -1,0 +1,324 @@
+"""Facts of one state of a repository: discovery, config and observations merged by precedence (DESIGN, "The way of the data").
+
+The floor between discovery/observation and the rules: it only joins what those two say. Declared values win over observed ones, except
+that the pool an engine printed wins over a declared cap, which is only an upper bound (operations-and-attacks 10).
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from checklistbot import engines
+from checklistbot.config import Config, ImageEntry
+from checklistbot.discovery import discover
+from checklistbot.discovery.digests import digests
+from checklistbot.discovery.tree import Tree, Unreadable
+from checklistbot.model import FACT_NAMES, Deployment, Fact, Facts, InputError, Skipped, Source, merge
+from checklistbot.observation.compare import compare
+from checklistbot.observation.logs import LogReading, open_log, read_log
+
+#: Facts that no observation speaks for: what a request is promised is what the repository says it is.
+_DECLARED_FIRST = tuple(name for name in FACT_NAMES if name not in ("kv_pool_tokens", "served_context"))
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What was named on the command line beside PATH. Logs are paths or "-"; endpoints are addresses."""
+
+    logs: tuple[str, ...] = ()
+    endpoints: tuple[str, ...] = ()
+    observed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.logs or self.endpoints or self.observed)
+
+
+@dataclass(slots=True)
+class _Gathering:
+    """The servers that were observed, and what could not be read."""
+
+    servers: list[tuple[Deployment, str]] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """Where the logs that the config names are read. ``added`` is the reviewed state, from which a log that differs is taken too, but
+    only to the worse (operations-and-attacks 5)."""
+
+    tree: Tree
+    added: Tree | None = None
+
+
+def gather(
+    tree: Tree | None,
+    config: Config,
+    inputs: Inputs = Inputs(),
+    *,
+    logs: LogSource | None = None,
+    changed: Callable[[Deployment, str], frozenset[str]] | None = None,
+) -> Facts:
+    """The facts of ``tree`` under ``config``; without a tree only what was observed.
+
+    ``logs`` says where the config's logs are read (default: ``tree`` itself). ``changed`` names the inputs of a deployment that
+    changed in Git after the log at that path did; without it only what the log states is compared.
+    Raises InputError where a log or endpoint that was named on the command line cannot be read.
+    """
+    named = _named(inputs)
+    if tree is None:
+        members = [_finish(server) for server, _ in named.servers]
+        return Facts(tuple(members), digests(members), tuple(named.skipped))
+    found = discover(tree, config.exclude)
+    source = logs or LogSource(tree)
+    skipped = list(found.skipped)
+    members = []
+    for deployment in found.deployments:
+        settled = _settle(deployment, config)
+        settled = _observe(settled, config, source, skipped, changed)
+        members.append(settled)
+    members = _attach_named(members, named)
+    members = [_finish(member) for member in members]
+    skipped += named.skipped
+    return Facts(tuple(members), digests(members), tuple(dict.fromkeys(skipped)), found.files_read)
+
+
+# --- config ------------------------------------------------------------------------------------------------------------
+
+
+def _settle(deployment: Deployment, config: Config) -> Deployment:
+    """What the config says about an image or a deployment fills what the manifests leave open."""
+    changes: dict[str, Fact] = {}
+    image = deployment.image.text()
+    entry = next((e for e in config.images if image and fnmatchcase(image, e.match)), None)
+    if entry is not None:
+        changes.update(_from_image(deployment, entry, config))
+    settings = config.entry_for(deployment)
+    for name, located in (settings.facts if settings else {}).items():
+        fact = Fact(located.value, Source("declared", config.path, located.line))
+        changes[name] = merge([changes.get(name, deployment.fact(name)), fact], fact)
+    return deployment.replace(**changes) if changes else deployment
+
+
+def _from_image(deployment: Deployment, entry: ImageEntry, config: Config) -> Iterator[tuple[str, Fact]]:
+    """An image entry outranks a tag: it exists because the tag does not say it."""
+    source = Source("declared", config.path, entry.line)
+    if entry.version is not None:
+        yield "engine_version", merge([Fact(entry.version, source), deployment.engine_version], Fact())
+    if entry.engine is not None and not deployment.engine.known:
+        yield "engine", Fact(entry.engine, source)
+
+
+# --- observations ------------------------------------------------------------------------------------------------------
+
+
+def _named(inputs: Inputs) -> _Gathering:
+    gathering = _Gathering()
+    for path in inputs.logs:
+        reading = open_log(path)
+        if reading.cut:
+            raise InputError(f"{path}: cut short, it was not read to its end ({_reasons(reading)})")
+        gathering.servers += [(server, path) for server in reading.servers]
+        gathering.skipped += reading.skipped
+        if not reading.servers:
+            gathering.skipped.append(Skipped(path, "no start-up lines of a known engine"))
+    for url in inputs.endpoints:
+        from checklistbot.observation.endpoints import observe_endpoint
+
+        gathering.servers += [(server, url) for server in observe_endpoint(url)]
+    for path in inputs.observed:
+        gathering.servers += [(server, path) for server in _from_file(path)]
+    return gathering
+
+
+def _reasons(reading: LogReading) -> str:
+    return "; ".join(entry.reason for entry in reading.skipped) or "too long"
+
+
+def _from_file(path: str) -> Iterable[Deployment]:
+    """The observed facts of another run's facts/1."""
+    from checklistbot.observation.facts_file import read_facts_file
+
+    return read_facts_file(path).deployments
+
+
+def _observe(
+    deployment: Deployment,
+    config: Config,
+    source: LogSource,
+    skipped: list[Skipped],
+    changed: Callable[[Deployment, str], frozenset[str]] | None,
+) -> Deployment:
+    settings = config.entry_for(deployment)
+    if settings is None:
+        return deployment
+    for located in settings.logs:
+        pattern = _from_top(source.tree, str(located.value))
+        merged = _matching(source.tree, pattern)
+        added = [path for path in _matching(source.added, pattern) if _differs(source, path)] if source.added else []
+        if not merged and not added:
+            skipped.append(Skipped(str(located.value), f"no such file, named in {config.path}:{located.line}"))
+        for path in merged:
+            newer = changed(deployment, path) if changed else frozenset()
+            deployment = _join(deployment, _tree_log(source.tree, path, skipped), path, newer, skipped)
+        for path in added:
+            assert source.added is not None
+            servers = _tree_log(source.added, path, skipped)
+            after = _join(deployment, servers, path, frozenset(), skipped, certain=True)
+            deployment = _only_worse(deployment, after)
+            skipped.append(Skipped(path, "added or changed by this pull request: it counts only to the worse before it is merged"))
+    return deployment
+
+
+def _from_top(tree: Tree, path: str) -> str:
+    """A repository-relative path as one relative to PATH, as all of a tree's paths are."""
+    return posixpath.relpath(path, tree.prefix) if tree.prefix else path
+
+
+def _matching(tree: Tree, pattern: str) -> list[str]:
+    if not any(character in pattern for character in "*?["):
+        return [pattern] if tree.exists(pattern) else []
+    return [path for path in tree.paths() if fnmatchcase(path, pattern)]
+
+
+def _differs(source: LogSource, path: str) -> bool:
+    if source.added is None or not source.added.exists(path):
+        return False
+    try:
+        return not source.tree.exists(path) or source.tree.read(path) != source.added.read(path)
+    except Unreadable:
+        return True
+
+
+def _tree_log(tree: Tree, path: str, skipped: list[Skipped]) -> tuple[Deployment, ...]:
+    try:
+        text = tree.read(path)
+    except Unreadable as error:
+        skipped.append(Skipped(path, str(error)))
+        return ()
+    reading = read_log(io.BytesIO(text.encode("utf-8", "replace")), path)
+    skipped += reading.skipped
+    if reading.cut:
+        skipped.append(Skipped(path, "cut short: not read to its end"))
+        return ()
+    if not reading.servers:
+        skipped.append(Skipped(path, "no start-up lines of a known engine"))
+    return reading.servers
+
+
+def _join(
+    deployment: Deployment,
+    servers: Sequence[Deployment],
+    path: str,
+    newer: frozenset[str],
+    skipped: list[Skipped],
+    *,
+    certain: bool = False,
+) -> Deployment:
+    """The deployment with what the one server that can be it says; several that could be it are ambiguous, and it is said."""
+    candidates = [server for server in servers if _could_be(deployment, server)]
+    if len(candidates) > 1:
+        exact = [server for server in candidates if server.role.value == deployment.role.value]
+        candidates = exact or candidates
+    if len(candidates) != 1:
+        if servers:
+            why = "several servers in it could be" if candidates else "no server in it can be"
+            skipped.append(Skipped(path, f"{why} {deployment.id}"))
+        return deployment
+    return _with(deployment, candidates[0], newer, replace=certain)
+
+
+def _could_be(deployment: Deployment, server: Deployment) -> bool:
+    """Engine, model and role do not contradict; what a log does not say contradicts nothing."""
+    if server.engine.value != deployment.engine.value:
+        return False
+    if server.role.kind == "observed" and server.role.value != deployment.role.value:
+        return False
+    names = {_short(deployment.model), _short(deployment.served_model_name)} - {None}
+    said = {_short(server.model), _short(server.served_model_name)} - {None}
+    return not names or not said or bool(names & said)
+
+
+def _short(fact: Fact) -> str | None:
+    text = fact.text()
+    return text.rstrip("/").rsplit("/", 1)[-1].lower() if text else None
+
+
+def _with(deployment: Deployment, server: Deployment, newer: frozenset[str], *, replace: bool = False) -> Deployment:
+    changes: dict[str, Fact] = {}
+    for name in _DECLARED_FIRST:
+        mine, theirs = deployment.fact(name), server.fact(name)
+        if name == "role" or not theirs.known or theirs.kind == "default":
+            continue
+        changes[name] = merge([theirs, mine] if mine.kind == "default" else [mine, theirs], mine)
+    pool = compare(server.kv_pool_tokens, deployment, newer)
+    if pool.known:
+        changes["kv_pool_tokens"] = pool if replace else _pool(deployment.kv_pool_tokens, pool)
+    if not pool.stale and server.served_context.known:
+        changes["served_context"] = server.served_context
+    # An engine's own word on whether a full request fits holds only while pool and context are those it was said about.
+    same = server.context_length.value == deployment.context_length.value or not deployment.context_length.known
+    fits = server.fits_full_context if same and not pool.stale and not (newer & {"kv_pool_tokens"}) else None
+    return deployment.replace(**changes, fits_full_context=fits)
+
+
+def _pool(mine: Fact, theirs: Fact) -> Fact:
+    """The pool of several sources: an earlier valid observation keeps the smaller value; a cap that is below wins over a stale pool."""
+    if not mine.known:
+        return theirs
+    if mine.bound == "upper":
+        smaller = theirs.stale and (mine.number() or 0) < (theirs.number() or 0)
+        return merge([mine, theirs] if smaller else [theirs, mine], mine)
+    if mine.kind == "declared":
+        return merge([mine, theirs], mine)
+    if theirs.stale != mine.stale:
+        return merge([mine, theirs] if theirs.stale else [theirs, mine], mine)
+    return merge(sorted([mine, theirs], key=lambda fact: fact.number() or 0), mine)
+
+
+def _only_worse(before: Deployment, after: Deployment) -> Deployment:
+    """The state with the smaller pool; where no pool was known, only one that is too small: what a pull request says about itself can
+    make a verdict worse, not better."""
+    known = before.kv_pool_tokens.number() if before.kv_pool_tokens.proven else before.context_length.number()
+    new = after.kv_pool_tokens.number()
+    return after if new is not None and known is not None and new < known else before
+
+
+def _attach_named(members: list[Deployment], named: _Gathering) -> list[Deployment]:
+    """Logs and endpoints of the command line, each tied to the one deployment that it can be."""
+    for server, name in named.servers:
+        fitting = [i for i, member in enumerate(members) if _could_be(member, server)]
+        exact = [i for i in fitting if members[i].role.value == server.role.value]
+        fitting = exact if len(fitting) > 1 and exact else fitting
+        if len(fitting) == 1:
+            members[fitting[0]] = _with(members[fitting[0]], server, frozenset())
+            continue
+        ids = ", ".join(members[i].id for i in fitting[:3])
+        why = f"ambiguous: it could be {ids}; name it in .checklistbot.yml" if fitting else "no deployment found that it could be"
+        named.skipped.append(Skipped(name, why))
+    return members
+
+
+# --- what follows from the facts ---------------------------------------------------------------------------------------
+
+
+def _finish(deployment: Deployment) -> Deployment:
+    """Derived facts: served context, first rejected length, whether a full-length request fits."""
+    engine = engines.get(deployment.engine.text())
+    first = engine.first_rejected_length(deployment) if engine else None
+    pool, length = deployment.kv_pool_tokens, deployment.context_length.number()
+    fits = deployment.fits_full_context
+    if fits is None and pool.number() is not None and length is not None and not pool.stale:
+        fits = _fits(pool, length)
+    return deployment.replace(first_rejected_length=first, fits_full_context=fits)
+
+
+def _fits(pool: Fact, length: int) -> bool | None:
+    """Pool ≥ context, from a proven pool; an upper bound can only show that it does not fit."""
+    enough = (pool.number() or 0) >= length
+    if pool.bound == "upper":
+        return None if enough else False
+    return enough if pool.proven else None

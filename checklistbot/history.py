@@ -1,0 +1,66 @@
+"""Which inputs of a deployment changed in Git after a log was committed (CONTRACTS, "Stale").
+
+A log states some of the inputs it was taken under; for the others Git remembers what the repository said when the log was committed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from checklistbot.changes import pair
+from checklistbot.config import Config
+from checklistbot.discovery import discover
+from checklistbot.discovery.git import Repository
+from checklistbot.discovery.tree import open_tree
+from checklistbot.model import Deployment
+
+#: Facts that decide how large a pool is; a changed context length does not (it does on vLLM V0 and old hybrids: compare.py).
+INPUT_FACTS: Final = (
+    "engine_version", "image", "model", "role", "gpu", "gpu_count", "tensor_parallel", "pipeline_parallel", "data_parallel",
+    "memory_fraction", "kv_cache_dtype", "page_size",
+)  # fmt: skip
+INPUT_FLAGS: Final = (
+    "chunked-prefill-size", "max-running-requests", "max-num-seqs", "max-num-batched-tokens", "speculative-algorithm", "speculative-config",
+    "dcp-size", "decode-context-parallel-size", "max-total-tokens", "kv-cache-memory-bytes", "num-gpu-blocks-override", "quantization",
+    "mamba-full-memory-ratio", "swa-full-tokens-ratio", "enable-dp-attention", "attn-dp-size", "context-length", "max-model-len",
+)  # fmt: skip
+
+
+def changed_inputs(
+    repository: Repository, commit: str, path: Path, config: Config
+) -> Callable[[Deployment, str], frozenset[str]]:
+    """A function that tells, for a deployment and a log's path (relative to PATH), the names of inputs that differ from what the
+    repository said in the commit that last touched the log, at or before ``commit``.
+
+    Fact names as in FACT_NAMES; flags by their long name. Nothing where the log is not in that history.
+    """
+
+    @cache
+    def then(log_commit: str) -> Sequence[Deployment]:
+        return discover(open_tree(path, log_commit), config.exclude).deployments
+
+    @cache
+    def log_commit(log: str, prefix: str) -> str | None:
+        return repository.last_change(commit, posixpath.normpath(posixpath.join(prefix, log)))
+
+    def changed(deployment: Deployment, log: str) -> frozenset[str]:
+        when = log_commit(log, open_tree(path, commit).prefix)
+        if when is None:
+            return frozenset()
+        before = next((old for old, new in pair(then(when), [deployment]) if new is deployment), None)
+        return frozenset(_differing(before, deployment)) if before is not None else frozenset()
+
+    return changed
+
+
+def _differing(before: Deployment, after: Deployment) -> list[str]:
+    names = [n for n in INPUT_FACTS if before.fact(n).value != after.fact(n).value and after.fact(n).kind != "observed"]
+    for name in INPUT_FLAGS:
+        old, new = before.flag(name), after.flag(name)
+        if (old.value if old else None, old is None) != (new.value if new else None, new is None):
+            names.append(name)
+    return names

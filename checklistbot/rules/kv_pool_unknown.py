@@ -1,0 +1,82 @@
+"""kv-pool-unknown: the number that decides could not be learnt, so nothing is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from checklistbot.model import Deployment, Finding
+from checklistbot.rules.base import Context, Language, Rule, because, found, location, number
+
+ID: Final = "kv-pool-unknown"
+#: Engines whose pool is its own number: llama.cpp and Ollama declare theirs as the context size.
+_ENGINES: Final = ("sglang", "vllm", "tensorrt-llm", "lmdeploy", "tgi")
+
+_TITLE: Final[dict[Language, str]] = {
+    "en": "{role} KV pool is not known, so the context length is not proven to fit",
+    "ko": "{role} KV 풀 크기를 알 수 없어 컨텍스트 길이가 들어간다고 증명하지 못했습니다",
+}
+_MESSAGE: Final[dict[Language, dict[str, str]]] = {
+    "en": {
+        "not-said": "No manifest says how many tokens the pool holds.",
+        "upper": "The declared cap of {pool} tokens is only a ceiling: the engine takes the smaller of it and what fits in memory.",
+        "stale": "The pool of {pool} tokens ({source}) was taken under other settings: {stale} changed since.",
+        "predicted": "The pool of {pool} tokens is predicted, not measured.",
+        "mend": "Supply it: name the worker's start-up log under deployments: logs: in .checklistbot.yml (or --log FILE), "
+        "or an address of a running worker (--endpoint URL).",
+        "mend-vllm": "Or pin it with --kv-cache-memory-bytes.",
+    },
+    "ko": {
+        "not-said": "KV 풀이 몇 토큰인지 적어 둔 매니페스트가 없습니다.",
+        "upper": "선언된 상한 {pool} 토큰은 상한일 뿐입니다. 엔진은 이 값과 메모리에 들어가는 크기 중 작은 쪽을 씁니다.",
+        "stale": "{pool} 토큰({source})은 다른 설정에서 얻은 값입니다. 그 뒤 {stale} 값이 바뀌었습니다.",
+        "predicted": "{pool} 토큰은 예측값이며 측정한 값이 아닙니다.",
+        "mend": ".checklistbot.yml의 deployments: logs: 에 워커의 시작 로그를 적거나(--log FILE), 실행 중인 워커의 주소를 주세요(--endpoint URL).",
+        "mend-vllm": "또는 --kv-cache-memory-bytes로 풀을 고정하세요.",
+    },
+}
+
+
+def evaluate(context: Context) -> Iterator[Finding]:
+    for _, members in context.groups():
+        for deployment in members:
+            if deployment.engine.value in _ENGINES and not deployment.kv_pool_tokens.proven and not _decided(deployment):
+                yield _finding(deployment, context.language)
+
+
+def _decided(deployment: Deployment) -> bool:
+    """True where even an upper bound is too small: kv-pool-below-context says so. Also where the engine's own log says that a
+    full-length request fits (vLLM's printed factor) or does not."""
+    pool, length = deployment.kv_pool_tokens, deployment.context_length.number()
+    if deployment.fits_full_context is not None and not pool.stale:
+        return True
+    return pool.bound == "upper" and length is not None and (pool.number() or 0) < length
+
+
+def _finding(deployment: Deployment, language: Language) -> Finding:
+    fact, texts = deployment.kv_pool_tokens, _MESSAGE[language]
+    stale = ", ".join(fact.observation.stale) if fact.observation else ""
+    kind = "stale" if fact.stale else "upper" if fact.bound else "predicted" if fact.known else "not-said"
+    message = texts[kind].format(pool=number(fact.number() or 0), source=fact.source or "", stale=stale)
+    mend = texts["mend"] + (" " + texts["mend-vllm"] if deployment.engine.value == "vllm" else "")
+    role = str(deployment.role.value)
+    title = _TITLE[language].format(role=role)
+    return found(
+        ID,
+        "unknown",
+        deployment.id,
+        (title[0].upper() + title[1:], f"{message} {mend}"),
+        where=location(deployment, "context_length"),
+        why=because(deployment, "kv_pool_tokens", "context_length"),
+        parameters={"role": role, "pool": fact.number(), "context": deployment.context_length.number(), "reason": kind, "stale": stale},
+    )
+
+
+RULE = Rule(
+    ID,
+    {
+        "en": "The size of a worker's KV pool is not known, so nothing proves that the context length fits.",
+        "ko": "워커의 KV 풀 크기를 알 수 없어 컨텍스트 길이가 들어간다는 증거가 없습니다.",
+    },
+    evaluate,
+)
