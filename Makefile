@@ -36,8 +36,16 @@ $(STAMP)/npm: $(STAMP)/test tests/tools/package.json tests/tools/package-lock.js
 	@$(PY) -I scripts/npm.py ci --ignore-scripts --silent
 	@touch $@
 
+# Packages as files: the tests install the wheel and the Action from these, through an index of their own on loopback.
+WHEELS := requirements/uv.txt requirements/build.txt requirements/run.txt
+$(STAMP)/wheels: $(STAMP)/venv $(WHEELS)
+	@rm -rf $(VENV)/wheelhouse
+	@$(PY) -I -m pip download --quiet --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-deps \
+		--dest $(VENV)/wheelhouse $(WHEELS:%=--requirement %)
+	@touch $@
+
 .PHONY: setup
-setup: $(STAMP)/npm ## make the environment in .venv and tests/tools/node_modules
+setup: $(STAMP)/npm $(STAMP)/wheels ## make the environment in .venv and tests/tools/node_modules
 
 .PHONY: lock
 lock: $(STAMP)/venv ## renew requirements/*.txt and tests/tools/package-lock.json (LOCK_ARGS=--upgrade for newer versions)

