@@ -41,6 +41,20 @@ equal servers of one loop, sets environments, groups, roles and ids (CONTRACTS, 
 
 from __future__ import annotations
 
-from checklistbot.discovery.base import Format, formats, launches_in
+from collections.abc import Sequence
 
-__all__ = ["Format", "formats", "launches_in"]
+from checklistbot.discovery.base import Format, formats, launches_in
+from checklistbot.discovery.deployments import Discovered
+from checklistbot.discovery.tree import Tree
+
+__all__ = ["Discovered", "Format", "discover", "formats", "launches_in"]
+
+
+def discover(tree: Tree, exclude: Sequence[str] = ()) -> Discovered:
+    """What the tree deploys: deployments with stable ids, what was skipped, how many files were read.
+
+    ``exclude`` are globs of paths (``examples/**``); excluded files are not listed as skipped.
+    """
+    from checklistbot.discovery.deployments import discover as find
+
+    return find(tree, exclude)

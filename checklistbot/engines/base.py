@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from checklistbot.model import Deployment, Fact, Source, Unknown
+from checklistbot.model import Deployment, Fact, Source, Unknown, WhyUnknown
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -29,6 +30,11 @@ class Word:
     unknown: Unknown | None = None
     starts: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def shown(self) -> str:
+        """The text, or the spelling with "?" where it is unknown."""
+        return self.text if self.text is not None else self.raw
+
     def line_at(self, offset: int) -> int:
         """The line of the file that holds the character at ``offset`` of ``text``."""
         if self.starts:
@@ -41,6 +47,35 @@ class Word:
         if self.text is None:
             return Fact(source=None, unknown=self.unknown or Unknown("not-static"))
         return Fact(self.text, Source("declared", self.path, self.line))
+
+
+# --- unknown parts inside text ---------------------------------------------------------------------------------------
+# A command is joined, quoted and split before it is a list of words. A value that nobody knows travels through that as
+# private-use characters around "why:name"; ``settled`` turns the finished word into an unknown one.
+
+OPEN: Final = "\ue0c2"
+CLOSE: Final = "\ue0c3"
+_MARK = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
+
+
+def mark(name: str, why: str = "not-static") -> str:
+    """An unknown part called ``name`` for text that is still to be split, quoted or joined."""
+    return f"{OPEN}{why}:{name[:80]}{CLOSE}"
+
+
+def without_marks(text: str) -> str:
+    """Text of a file: a repository cannot bring marks of its own."""
+    return text.replace(OPEN, "?").replace(CLOSE, "?") if OPEN in text or CLOSE in text else text
+
+
+def settled(word: Word) -> Word:
+    """The word as it may leave discovery: with an unknown part it is unknown, and ``raw`` shows "?" in its place."""
+    found = _MARK.search(word.text) if word.text and OPEN in word.text else None
+    if found is None:
+        return word
+    why, _, name = found[1].partition(":")
+    known: WhyUnknown = why if why in ("not-rendered", "ambiguous", "not-said") else "not-static"  # type: ignore[assignment]
+    return Word(None, word.path, word.line, _MARK.sub("?", word.text or ""), Unknown(known, name or None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +118,14 @@ class Engine:
     """One engine, as ``engines/NAME.py`` defines it in ``ENGINE``.
 
     ``words`` are literal byte strings one of which stands in every file that deploys it (for the search over a repository).
-    ``deployment`` turns a launch into a deployment, or None where the launch does not start this engine's server.
+    ``serves`` is true for a launch that starts this engine's server. ``deployment`` turns a launch into a deployment, or None where the launch does not start this engine's server.
     ``first_rejected_length`` and ``full_request_needs`` give tokens, as functions of the deployment's facts and version, or None
     where the facts do not tell.
     """
 
     name: str
     words: tuple[bytes, ...]
+    serves: Callable[[Launch], bool]
     deployment: Callable[[Launch], Deployment | None]
     first_rejected_length: Callable[[Deployment], int | None]
     full_request_needs: Callable[[Deployment], int | None]

@@ -1,0 +1,173 @@
+"""Launches → deployments: which files are read, what is one deployment, how it is called."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from checklistbot import engines
+from checklistbot.discovery.base import Format, formats
+from checklistbot.discovery.tree import Tree, Unreadable
+from checklistbot.engines.base import Launch, without_marks
+from checklistbot.model import Deployment, Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """What a tree deploys."""
+
+    deployments: tuple[Deployment, ...]
+    skipped: tuple[Skipped, ...]
+    files_read: int
+
+
+def discover(tree: Tree, exclude: Sequence[str] = ()) -> Discovered:
+    """Reads every candidate file by the formats that claim it."""
+    skipped: list[Skipped] = []
+    texts = dict(_texts(tree, exclude, skipped))
+    consumed = _consumed(tree, texts)
+    found: list[tuple[Launch, Deployment]] = []
+    for path, body in texts.items():
+        for form in _claiming(path, body):
+            if path not in consumed or form.name in consumed[path]:
+                found += _judged(form.launches(tree, path, body))
+    deployments = named(merged(found))
+    # Files may be met again while others are read (configs, env files), so the tree's own list comes last.
+    return Discovered(tuple(deployments), tuple(dict.fromkeys([*tree.skipped, *skipped])), tree.files_seen)
+
+
+def _texts(tree: Tree, exclude: Sequence[str], skipped: list[Skipped]) -> Iterator[tuple[str, str]]:
+    words = {word for engine in engines.registry().values() for word in engine.words}
+    words.update(word for form in formats() for word in form.words)
+    candidates = set(tree.candidates(words))
+    globs = [glob for form in formats() for glob in form.anchors]
+    if globs:
+        anchored = _matcher(globs)
+        candidates.update(path for path in tree.paths() if anchored(path.rpartition("/")[2]))
+    excluded = _matcher(exclude)
+    for path in sorted(candidates):
+        if excluded(path):
+            continue
+        try:
+            yield path, without_marks(tree.read(path))
+        except Unreadable as error:
+            skipped.append(Skipped(path, str(error)))
+
+
+def _matcher(globs: Sequence[str]) -> Callable[[str], bool]:
+    """True for a path that one of the globs matches; ``**`` crosses folders, as does a leading folder alone."""
+    patterns = [glob.rstrip("/") for glob in globs]
+
+    def matches(path: str) -> bool:
+        return any(fnmatchcase(path, glob) or fnmatchcase(path, glob + "/*") for glob in patterns)
+
+    return matches
+
+
+def _claiming(path: str, body: str) -> list[Format]:
+    return [form for form in formats() if form.claims(path, body)]
+
+
+def _consumed(tree: Tree, texts: dict[str, str]) -> dict[str, set[str]]:
+    """Files that another file renders → the formats that render them."""
+    consumed: dict[str, set[str]] = {}
+    for path, body in texts.items():
+        for form in _claiming(path, body):
+            for other in form.consumes(tree, path, body):
+                consumed.setdefault(other, set()).add(form.name)
+    return consumed
+
+
+def _judged(launches: Iterable[Launch]) -> Iterator[tuple[Launch, Deployment]]:
+    """The launches that some engine takes for its server, with what it reads from them."""
+    for launch in launches:
+        for engine in engines.registry().values():
+            if engine.serves(launch):
+                deployment = engine.deployment(launch)
+                if deployment is not None:
+                    yield launch, deployment
+                    break
+
+
+# --- what is one deployment ----------------------------------------------------------------------------------------------
+
+#: Facts that two launches of one line must share to be copies of one server.
+_SAME: Final = (
+    "role",
+    "engine",
+    "model",
+    "served_model_name",
+    "context_length",
+    "kv_pool_tokens",
+    "memory_fraction",
+    "tensor_parallel",
+    "image",
+)
+
+
+def merged(found: Sequence[tuple[Launch, Deployment]]) -> list[Deployment]:
+    """Equal servers of one launch line (a loop over ports) become one deployment with that many replicas."""
+    groups: dict[tuple[object, ...], list[Deployment]] = {}
+    for launch, deployment in found:
+        values = tuple(deployment.fact(name).value for name in _SAME)
+        key = (deployment.environment, deployment.file, deployment.line, deployment.name, launch.format, *values)
+        groups.setdefault(key, []).append(deployment)
+    return [_as_one(members) for members in groups.values()]
+
+
+def _as_one(members: list[Deployment]) -> Deployment:
+    first = members[0]
+    if len(members) == 1 or first.replicas.known:
+        return first
+    from checklistbot.model import declared
+
+    return first.replace(replicas=declared(len(members), first.file, first.line))
+
+
+# --- names ---------------------------------------------------------------------------------------------------------------
+
+_ROLE_PART = re.compile(
+    r"(?i)(?:^|[-_.])(?:prefill|decode)(?:er|r)?(?:[-_.]?worker)?(?=$|[-_.])|(?:prefill|decode)(?:worker)?$"
+)
+
+
+def group_of(deployment: Deployment) -> str:
+    """Served model name, else the model's last path element, else the workload's name without its role word."""
+    served = deployment.served_model_name.text()
+    if served:
+        return _slug(served.split()[0] if served.split() else served)
+    model = deployment.model.text()
+    if model:
+        return _slug(model.rstrip("/").rpartition("/")[2] or model)
+    return _slug(_ROLE_PART.sub("", deployment.name).strip("-_.") or deployment.name)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^\w.:@+-]+", "-", text).strip("-")[:120] or "unnamed"
+
+
+def named(deployments: Sequence[Deployment]) -> list[Deployment]:
+    """The deployments with group and id; ``@name`` follows where an id is not unique."""
+    grouped = [d.replace(group=group_of(d)) for d in deployments]
+    ids = [f"{d.environment}/{d.group}/{d.role.value or 'unified'}" for d in grouped]
+    for qualify in (lambda d: d.name, lambda d: d.file or "", lambda d: f"{d.file}:{d.name}"):
+        counts = {one: ids.count(one) for one in set(ids)}
+        if max(counts.values(), default=0) < 2:
+            break
+        plain = [f"{d.environment}/{d.group}/{d.role.value or 'unified'}" for d in grouped]
+        ids = [
+            f"{base}@{_slug(qualify(d))}" if counts[one] > 1 else one
+            for one, base, d in zip(ids, plain, grouped, strict=True)
+        ]
+    return [dataclasses.replace(d, id=one) for d, one in zip(grouped, _distinct(ids), strict=True)]
+
+
+def _distinct(ids: Sequence[str]) -> Iterator[str]:
+    seen: dict[str, int] = {}
+    for one in ids:
+        seen[one] = seen.get(one, 0) + 1
+        yield one if seen[one] == 1 else f"{one}.{seen[one]}"
