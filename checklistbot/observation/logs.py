@@ -1,0 +1,503 @@
+"""A start-up log → the servers that it shows, as observed deployments.
+
+Stretches of lines (stream.py) become records (lines.py); the engines' grammars say what each record tells; a server
+is one engine in one stream; a start is what it said between two beginnings. The latest start counts, earlier ones
+are reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import PurePath
+from typing import Any, BinaryIO, Final
+
+from checklistbot.encode import Untrusted, redact
+from checklistbot.engines._log import Entry, LogGrammar, Notes, Record, Said, grammars
+from checklistbot.model import (
+    FACT_NAMES,
+    Candidate,
+    Deployment,
+    Fact,
+    InputError,
+    Observation,
+    Scalar,
+    Skipped,
+    Source,
+)
+from checklistbot.observation.lines import records
+from checklistbot.observation.stream import Stretch, Stretches, open_stream, was_cut
+
+MAX_SERVERS: Final = 256
+MAX_STARTS: Final = 64
+_JOIN_LINES: Final = 12
+_COMMAND_LINES: Final = 120
+_JOIN_LENGTH: Final = 1 << 16
+#: Two pools of one rank further apart than this (seconds) belong to two starts.
+_SAME_START: Final = 120.0
+#: What one start passes on to the next of the same server: who it is, never what it measured.
+_IDENTITY: Final = (
+    "model",
+    "served_model_name",
+    "engine_version",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "data_parallel",
+    "role",
+)
+#: What makes a start worth reporting.
+_TELLING: Final = (
+    "kv_pool_tokens",
+    "blocks",
+    "context_length",
+    "fatal",
+    "model",
+    "served_model_name",
+    "memory_fraction",
+    "factor",
+    "kv_gib",
+)
+#: What an observation of a pool was taken under, besides the facts of the same name.
+INPUTS: Final = (
+    "role",
+    "engine_version",
+    "model",
+    "context_length",
+    "memory_fraction",
+    "kv_cache_dtype",
+    "page_size",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "data_parallel",
+    "gpu",
+    "gpu_count",
+    "chunked_prefill_size",
+    "max_running_requests",
+    "speculative",
+    "decode_context_parallel",
+    "kv_cache_memory_bytes",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a log says of a server beyond the facts; None where it does not. Sizes in GiB, lengths in tokens."""
+
+    factor: float | None = None
+    kv_gib: float | None = None
+    needed_gib: float | None = None
+    estimated_max_context: int | None = None
+    fatal: str | None = None
+    earlier_starts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """``servers`` by order of appearance (the latest start of each), ``earlier`` their earlier starts, ``cut`` if
+    the log was not read to its end (that counts as not read). ``extras`` by deployment id."""
+
+    servers: tuple[Deployment, ...] = ()
+    earlier: tuple[Deployment, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    cut: bool = False
+    extras: dict[str, Extras] = field(default_factory=dict)
+
+
+def read_log(stream: BinaryIO, name: str) -> LogReading:
+    """Read a log from an open binary stream (``stream.open_stream``); ``name`` is what facts give as their path.
+
+    Needs constant memory for any size. Raises InputError if the stream cannot be read.
+    """
+    reader = _Reader(name)
+    anchors = [anchor for grammar in grammars() for anchor in grammar.anchors]
+    stretches = Stretches(stream, list(dict.fromkeys(anchors)))
+    try:
+        for stretch in stretches:
+            reader.feed(stretch)
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read ({error.strerror or 'input error'})") from error
+    skipped = []
+    if stretches.long_lines:
+        skipped.append(Skipped(name, f"{stretches.long_lines} line(s) longer than 64 KiB were cut"))
+    cut = was_cut(stream)
+    if cut:
+        skipped.append(Skipped(name, "cut: larger than 4 GiB or 200:1 when decompressed, or a broken archive"))
+    return reader.finish(tuple(skipped), cut=cut)
+
+
+def open_log(path: str) -> LogReading:
+    """Read the log at ``path``, ``-`` for standard input; gzip is unpacked within bounds. Raises InputError if it
+    cannot be read."""
+    with open_stream(path) as stream:
+        return read_log(stream, path)
+
+
+# --- records → starts of servers ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Server:
+    """One engine in one stream: the notes of its starts, the last one open."""
+
+    grammar: LogGrammar
+    stream: str
+    starts: list[Notes] = field(default_factory=list)
+    dropped: int = 0
+    boots: set[tuple[Scalar, str]] = field(default_factory=set)
+    pool_at: dict[str, float | None] = field(default_factory=dict)
+    copies: dict[str, int] = field(default_factory=dict)
+    context_said: Scalar | None = None
+
+    @property
+    def now(self) -> Notes:
+        return self.starts[-1]
+
+    def begin(self, line: int) -> None:
+        self.starts.append(Notes(line))
+        self.boots.clear()
+        self.pool_at.clear()
+        self.copies.clear()
+        if len(self.starts) > MAX_STARTS:
+            self.starts.pop(0)
+            self.dropped += 1
+
+
+class _Reader:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.servers: dict[tuple[str, str], _Server] = {}
+        every = [a for grammar in grammars() for a in (*grammar.anchors, *grammar.colour)]
+        self._anchor = re.compile("|".join(re.escape(a.decode()) for a in sorted(set(every), key=len, reverse=True)))
+        self._per_grammar = [
+            (
+                g,
+                re.compile(
+                    "|".join(re.escape(a.decode()) for a in sorted({*g.anchors, *g.colour}, key=len, reverse=True))
+                ),
+            )
+            for g in grammars()
+        ]
+        self._strong = re.compile("|".join(re.escape(a.decode()) for g in grammars() for a in g.anchors))
+
+    def feed(self, stretch: Stretch) -> None:
+        by_stream: dict[str, list[Record]] = {}
+        for offset, line in enumerate(stretch.lines):
+            for record in records(stretch.number + offset, line):
+                by_stream.setdefault(record.stream, []).append(record)
+        for found in by_stream.values():
+            for record in self._joined(found):
+                self._read(record)
+
+    def _joined(self, found: list[Record]) -> Iterator[Record]:
+        """Each record that holds an anchor, joined with the lines that its message was wrapped over."""
+        widths: dict[int, int] = {}
+        for record in found:
+            widths[record.raw_length] = widths.get(record.raw_length, 0) + 1
+        for index, record in enumerate(found):
+            if not self._anchor.search(record.text):
+                continue
+            if _is_argument(record) and not record.comment:
+                yield self._command(found, index)
+            elif not record.text.endswith("\\"):
+                yield self._wrapped(found, index, widths)
+            else:
+                yield self._command(found, index)
+
+    def _command(self, found: list[Record], index: int) -> Record:
+        """A launch command, or one line of an argument list, with the lines that belong to it."""
+        start = index
+        while start and index - start < _COMMAND_LINES and _continues(found[start - 1], found[start]):
+            start -= 1
+        stop = index + 1
+        while stop < len(found) and stop - start < _COMMAND_LINES and _continues(found[stop - 1], found[stop]):
+            stop += 1
+        words = [record.text.rstrip("\\").strip(" ,") for record in found[start:stop] if not record.comment]
+        return replace(found[index], number=found[start].number, text=" ".join(words)[:_JOIN_LENGTH])
+
+    def _wrapped(self, found: list[Record], index: int, widths: dict[int, int]) -> Record:
+        record = found[index]
+        text = record.text
+        for previous, after in zip(found[index:], found[index + 1 : index + 1 + _JOIN_LINES], strict=False):
+            if after.fresh or not after.text or len(text) > 8192 or after.text.startswith(("```", "Traceback")):
+                break
+            if self._anchor.match(after.text) or after.comment != record.comment:
+                break
+            # A terminal cuts at its width, within a word; people and editors break between words.
+            tight = (
+                previous.raw_length >= 60
+                and widths.get(previous.raw_length, 0) > 1
+                and not previous.text.endswith((" ", ","))
+            )
+            text += ("" if tight else " ") + after.text
+        return record if text is record.text else replace(record, text=text)
+
+    def _read(self, record: Record) -> None:
+        for grammar, anchor in self._per_grammar:
+            if anchor.search(record.text):
+                said = list(grammar.read(record))
+                if said:
+                    self._note(grammar, record, said)
+
+    def _note(self, grammar: LogGrammar, record: Record, said: list[Said]) -> None:
+        key = (record.stream, grammar.engine)
+        server = self.servers.get(key)
+        if server is None:
+            if len(self.servers) >= MAX_SERVERS:
+                return
+            server = self.servers[key] = _Server(grammar, record.stream, [Notes(record.number)])
+        rank = self._rank(server, record, said)
+        for one in said:
+            server.now.add(one, record.number, rank)
+
+    def _rank(self, server: _Server, record: Record, said: list[Said]) -> str:
+        """Open a new start where this record begins one; the rank under which to keep what it says."""
+        now = server.now
+        pools = [one for one in said if one.key in ("kv_pool_tokens", "blocks")]
+        context = next((one.value for one in said if one.key == "context_length"), None)
+        for one in said:
+            if one.key == "boot":
+                mark = (one.value, record.rank)
+                if now.settled or mark in server.boots:
+                    server.begin(record.number)
+                server.boots.add(mark)
+                return record.rank
+        rank = record.rank
+        if pools:
+            rank = self._pool_rank(server, record, pools[0].strength, context)
+        elif context is not None and server.pool_at and now.has("factor") and context != now.number("context_length"):
+            # vLLM names the context in the line behind the pool: another context is another start.
+            self._move_last_pool(server, record)
+        return rank
+
+    def _pool_rank(self, server: _Server, record: Record, strength: int, context: Scalar | None) -> str:
+        now, place = server.now, f"{record.rank}/{strength}"
+        if now.has("fatal") or now.has("died"):
+            server.begin(record.number)
+        elif place in server.pool_at and strength >= 80:
+            before = server.pool_at[place]
+            known = before is not None and record.seconds is not None
+            gap = record.seconds - before if before is not None and record.seconds is not None else 0.0
+            elsewhere = context is not None and now.has("context_length") and context != now.number("context_length")
+            if server.grammar.once_per_rank or elsewhere or (known and not 0 <= gap <= _SAME_START):
+                server.begin(record.number)
+        server.pool_at[place] = record.seconds
+        copy = server.copies[place] = server.copies.get(place, 0) + 1
+        return record.rank if copy == 1 or server.grammar.once_per_rank else f"{record.rank} #{copy}".strip()
+
+    def _move_last_pool(self, server: _Server, record: Record) -> None:
+        """The pool that stands just before this line opens the new start that its context reveals."""
+        old = server.now
+        moved: list[tuple[str, tuple[int, str], Entry]] = []
+        for key in ("kv_pool_tokens", "blocks", "kv_gib"):
+            late = {p: e for p, e in old.entries.get(key, {}).items() if 0 <= record.number - e.line <= 3}
+            if late and len(late) < len(old.entries[key]):
+                place, entry = max(late.items(), key=lambda item: item[1].line)
+                moved.append((key, place, entry))
+        for key, place, _ in moved:
+            del old.entries[key][place]
+        server.begin(min((entry.line for *_, entry in moved), default=record.number))
+        for key, place, entry in moved:
+            server.now.entries.setdefault(key, {})[(place[0], record.rank)] = entry
+
+    # --- starts → deployments ---------------------------------------------------------------------------------------
+
+    def finish(self, skipped: tuple[Skipped, ...], *, cut: bool) -> LogReading:
+        servers = _merged(list(self.servers.values()))
+        now: list[Deployment] = []
+        earlier: list[Deployment] = []
+        extras: dict[str, Extras] = {}
+        for server in servers:
+            for notes in server.starts:
+                server.grammar.settle(notes)
+            kept = [notes for notes in server.starts if _tells(notes)] or server.starts[-1:]
+            _inherit(kept)
+            deployments = [_deployment(server, notes, self.name) for notes in kept]
+            now.append(deployments[-1])
+            earlier += deployments[:-1]
+            extras[deployments[-1].id] = _extras(kept[-1], len(deployments) - 1 + server.dropped)
+        named = _unique(now, servers, self.name)
+        renamed = {new.id: extras[old.id] for old, new in zip(now, named, strict=True)}
+        return LogReading(tuple(named), tuple(earlier), skipped, cut, renamed)
+
+
+def _is_argument(record: Record) -> bool:
+    return record.text.startswith("--")
+
+
+def _continues(before: Record, after: Record) -> bool:
+    """True if ``after`` belongs to the command that ``before`` is part of: a backslash, or an argument list one
+    word a line."""
+    if after.fresh or not after.text:
+        return False
+    if before.text.endswith("\\"):
+        return True
+    if after.comment:
+        return _listed(before)
+    return _listed(before) and (_is_argument(after) or len(after.text.split()) == 1)
+
+
+def _listed(record: Record) -> bool:
+    """True for one element of an argument list: a flag, a value, a comment between them."""
+    return record.comment or _is_argument(record) or len(record.text.split()) == 1
+
+
+def _tells(notes: Notes) -> bool:
+    """True if a start says anything that a deployment is made of."""
+    return any(notes.has(key) for key in _TELLING)
+
+
+def _merged(servers: list[_Server]) -> list[_Server]:
+    """Servers that are worth reporting: lines without a prefix join the only stream there is; streams that say
+    nothing go."""
+    by_engine: dict[str, list[_Server]] = {}
+    for server in servers:
+        by_engine.setdefault(server.grammar.engine, []).append(server)
+    for group in by_engine.values():
+        named = [server for server in group if server.stream]
+        bare = [server for server in group if not server.stream]
+        if len(named) == 1 and bare and not (bare[0].now.settled and named[0].now.settled):
+            _absorb(named[0], bare[0])
+            servers.remove(bare[0])
+    telling = [server for server in servers if any(_tells(notes) for notes in server.starts)]
+    if telling:
+        return telling
+    return servers[:1]
+
+
+def _absorb(server: _Server, other: _Server) -> None:
+    for key, kept in other.now.entries.items():
+        for place, entry in kept.items():
+            server.now.entries.setdefault(key, {}).setdefault(place, entry)
+    server.now.first_line = min(server.now.first_line, other.now.first_line)
+
+
+def _inherit(starts: list[Notes]) -> None:
+    for before, after in pairwise(starts):
+        for key in _IDENTITY:
+            if key in before.entries and key not in after.entries:
+                after.entries[key] = dict(before.entries[key])
+
+
+# --- one start → a deployment ---------------------------------------------------------------------------------------
+
+
+def _value(value: Scalar) -> Scalar:
+    return Untrusted(redact(value)) if isinstance(value, str) else value
+
+
+def _fact(notes: Notes, key: str, name: str) -> Fact | None:
+    entries = notes.strongest(key)
+    if not entries:
+        return None
+    entry = entries[-1]
+    if key == "kv_pool_tokens":
+        entry = min(entries, key=lambda e: float(e.value) if not isinstance(e.value, str) else 0.0)
+    ranks = tuple(e.value for e in entries if isinstance(e.value, (int, float)) and not isinstance(e.value, bool))
+    differ = key == "kv_pool_tokens" and len(set(ranks)) > 1
+    others: dict[Scalar, Candidate] = {}
+    if key != "kv_pool_tokens":
+        weaker = (e for e in notes.entries[key].values() if e.strength < entry.strength and e.value != entry.value)
+        others = {e.value: Candidate(_value(e.value), Source("observed", name, e.line)) for e in weaker}
+    return Fact(
+        _value(entry.value),
+        Source("observed", name, entry.line),
+        per_rank=ranks if differ else (),
+        others=tuple(others.values())[:8],
+    )
+
+
+def _taken_under(notes: Notes) -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {}
+    for key in INPUTS:
+        entry = notes.best(key)
+        if entry is not None and not (key in ("max_running_requests", "chunked_prefill_size") and entry.strength < 30):
+            found[key] = _value(entry.value)
+    if notes.has("pool_depends_on_context"):
+        found["pool_depends_on_context"] = True
+    return found
+
+
+def _deployment(server: _Server, notes: Notes, name: str) -> Deployment:
+    facts = {key: fact for key in FACT_NAMES if (fact := _fact(notes, key, name)) is not None}
+    if "model" not in facts and "served_model_name" in facts and server.grammar.engine in ("sglang", "vllm"):
+        # Both engines call a model by its path where no other name is given, so the name stands for it.
+        facts["model"] = facts["served_model_name"]
+    facts["engine"] = Fact(server.grammar.engine, Source("observed", name, notes.first_line))
+    if "role" not in facts:
+        role = _role_of(server.stream) or _role_of(name)
+        if role and server.grammar.engine in ("sglang", "vllm", "tensorrt-llm"):
+            facts["role"] = Fact(role, Source("observed", name, notes.first_line))
+    if "kv_pool_tokens" in facts:
+        under = Observation(taken_under=_taken_under(notes))
+        facts["kv_pool_tokens"] = facts["kv_pool_tokens"].replace(observation=under)
+    if "served_context" not in facts and "context_length" in facts and server.grammar.engine in ("sglang", "vllm"):
+        facts["served_context"] = facts["context_length"].replace(others=())
+    role = str(facts["role"].value) if "role" in facts else "unified"
+    group = _group(facts, name)
+    return Deployment(
+        id=f"observed/{group}/{role}",
+        name=server.stream or PurePath(name).name,
+        environment="observed",
+        group=group,
+        file=name,
+        line=notes.first_line,
+        variant=server.grammar.variant,
+        fits_full_context=server.grammar.fits(notes),
+        **_typed(facts),
+    )
+
+
+def _typed(facts: dict[str, Fact]) -> dict[str, Any]:
+    return dict(facts)
+
+
+_ROLE_WORD = re.compile(r"(?i)(?<![a-z])(prefill|decode)(?:er|r)?(?![a-z])")
+
+
+def _role_of(text: str) -> str | None:
+    """The role that a container, pod or file name says, None if it says none or both."""
+    found = {match.lower() for match in _ROLE_WORD.findall(PurePath(text).name if "/" in text else text)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _group(facts: dict[str, Fact], name: str) -> str:
+    served, model = facts.get("served_model_name"), facts.get("model")
+    text = str(served.value) if served else str(model.value) if model else _ROLE_WORD.sub("", PurePath(name).stem)
+    word = re.sub(r"[^\w.:+-]+", "-", text.rstrip("/").rsplit("/", 1)[-1]).strip("-._")
+    return Untrusted(word[:100] or "server")
+
+
+def _unique(found: list[Deployment], servers: list[_Server], name: str) -> list[Deployment]:
+    """``@stream`` where two servers of a log would share an id; the engine's name where even that is the same."""
+    ids = [deployment.id for deployment in found]
+    named: list[Deployment] = []
+    taken: set[str] = set()
+    for deployment, server in zip(found, servers, strict=True):
+        new = deployment.id
+        if ids.count(new) > 1:
+            new += f"@{server.stream or server.grammar.engine}"
+        if new in taken:
+            new += f"@{server.grammar.engine}"
+        taken.add(new)
+        named.append(deployment.replace(id=new))
+    return named
+
+
+def _extras(notes: Notes, earlier: int) -> Extras:
+    estimated = notes.number("estimated")
+    fatal = notes.best("fatal")
+    return Extras(
+        notes.number("factor"),
+        notes.number("kv_gib"),
+        notes.number("needed_gib"),
+        int(estimated) if estimated else None,
+        str(fatal.value) if fatal else None,
+        earlier,
+    )
+
+
+def all_anchors() -> Iterable[bytes]:
+    """The literal byte strings that are looked for in a log of any size, sorted (for the benchmark's ``grep``)."""
+    return sorted({anchor for grammar in grammars() for anchor in grammar.anchors})
