@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import click
 
@@ -54,7 +54,7 @@ class Inputs:
     path: Path
     output: Path
     config: str | None
-    lang: str | None
+    lang: Literal["en", "ko"] | None
     fail_on: str | None
     provider: str | None
     model: str | None
@@ -79,7 +79,7 @@ def read_inputs(environment: Mapping[str, str]) -> Inputs:
         path=_inside(workspace / (given["path"] or "."), (workspace, temporary), "path"),
         output=_inside(temporary / (given["output"] or "checklistbot-report"), (temporary,), "output"),
         config=given["config"],
-        lang=given["lang"],
+        lang=cast('Literal["en", "ko"] | None', given["lang"]),
         fail_on=given["fail-on"],
         provider=given["provider"],
         model=given["model"],
@@ -175,7 +175,8 @@ def _review(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> Res
     event, notice = _with_commits(inputs, event, environment)
     outcome = run_review(_options(inputs, event))
     _append(environment.get("GITHUB_STEP_SUMMARY"), _summary(outcome))
-    return Result(outcome.exit_code, _outputs(outcome), (("warning", notice),) if notice else ())
+    warnings = (notice, *outcome.warnings) if notice else outcome.warnings
+    return Result(outcome.exit_code, _outputs(outcome), tuple(("warning", warning) for warning in warnings))
 
 
 def _with_commits(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> tuple[Event, str]:
