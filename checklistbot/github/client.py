@@ -135,7 +135,8 @@ class _Late(Exception):
 class GitHub:
     """The calls. Every one raises GitHubError when GitHub does not do it within ``deadline``.
 
-    ``timeout_s`` is for one request. ``seconds_between_writes`` is PyGithub's own brake (GitHub asks for a second).
+    ``timeout_s`` is for one request. GitHub asks for a second between two writes; PyGithub's own brake waits on the
+    real clock, and before queries too, so ours is used.
     """
 
     def __init__(
@@ -156,6 +157,8 @@ class GitHub:
         self._token = token
         self._deadline = deadline
         self._timeout_s = timeout_s
+        self._pause_s = seconds_between_writes
+        self._last_write: float | None = None
         self._github = Github(
             auth=Auth.Token(token),
             base_url=api_url or api_url_of(os.environ),
@@ -164,7 +167,7 @@ class GitHub:
             per_page=100,
             retry=None,
             seconds_between_requests=0,
-            seconds_between_writes=seconds_between_writes,
+            seconds_between_writes=0,
         )
         self._requester = self._github.requester
 
@@ -299,6 +302,8 @@ class GitHub:
     def _once(self, verb: str, path: str, parameters: dict[str, Any] | None, data: Mapping[str, Any] | None) -> _Answer:
         if self._deadline.left() <= 0:
             raise _Late
+        if verb != "GET" and path != self._requester.graphql_url:
+            self._brake()
         try:
             status, headers, text = self._requester.requestJson(verb, path, parameters, {}, data)
         except RuntimeError:
@@ -314,6 +319,13 @@ class GitHub:
         if body is _NO_JSON:
             raise _Unreadable
         return answer
+
+    def _brake(self) -> None:
+        """Wait until the last write is ``seconds_between_writes`` ago."""
+        clock = self._deadline.clock
+        if self._last_write is not None and (wait := self._last_write + self._pause_s - clock.now()) > 0:
+            clock.sleep(wait)
+        self._last_write = clock.now()
 
     def _classify(self, error: Exception) -> retry.Again | None:
         """Whether the failure may pass, and when."""

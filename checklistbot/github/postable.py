@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Characters of a comment that GitHub takes.
 MAX_COMMENT: Final = 65_536
-_TAG: Final = re.compile(r"<(?:details(?: open)?|/details|summary|/summary|br ?/?|/?sub|/?sup)>")
+_TAG: Final = re.compile(r"<(?:details(?: open)?|/details|summary|/summary|br ?/?|/?sub|/?sup|/?code)>")
 _HTML: Final = re.compile(r"<[A-Za-z/!?][^>\n]{0,40}>?")
 _FOLD: Final = re.compile(r"<(/?)details\b")
 

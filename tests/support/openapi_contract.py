@@ -1,0 +1,119 @@
+"""GitHub's published OpenAPI description (npm ``@octokit/openapi``) as a judge of exchanges and a source of examples.
+
+Nothing of it is in this repository: the operations and schemas that are needed are taken from the package at test time.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from openapi_schema_validator import OAS30Validator, oas30_format_checker
+
+
+class Contract:
+    """Validates requests and responses by operation id.
+
+    Statuses that the description leaves out (a 502, a 403 on a list) must at least have the form of an error.
+    """
+
+    def __init__(self, package: Path) -> None:
+        text = (package / "generated" / "api.github.com.json").read_text("utf-8")
+        self.document: dict[str, Any] = json.loads(text)
+        self.operations = {
+            operation["operationId"]: operation
+            for methods in self.document["paths"].values()
+            for operation in methods.values()
+            if isinstance(operation, dict) and "operationId" in operation
+        }
+        self._validators: dict[str, OAS30Validator] = {}
+        self._examples: dict[str, Any] = {}
+
+    # --- judging
+
+    def request(self, op: str, query: dict[str, str], body: Any) -> list[str]:
+        """What is wrong with a request: an undescribed query parameter, a value that does not fit, the body."""
+        operation = self.operations[op]
+        allowed = {
+            p["name"]: p["schema"] for p in map(self.resolve, operation.get("parameters", [])) if p["in"] == "query"
+        }
+        wrong = [f"{op}: query parameter {name} is not described" for name in query if name not in allowed]
+        for name, value in query.items():
+            schema = allowed.get(name, {})
+            typed: Any = int(value) if schema.get("type") == "integer" and value.isdigit() else value
+            wrong += self.errors(f"{op}?{name}", schema, typed)
+        described = operation.get("requestBody")
+        if described is None:
+            return wrong + ([f"{op}: a body is not described"] if body is not None else [])
+        return wrong + self.errors(f"{op} body", described["content"]["application/json"]["schema"], body)
+
+    def response(self, op: str, status: int, value: Any) -> list[str]:
+        """What is wrong with an answer."""
+        described = self.operations[op]["responses"].get(str(status))
+        if described is None:
+            if status < 400:
+                return [f"{op}: status {status} is not described"]
+            return self.errors(f"{op} {status}", {"$ref": "#/components/schemas/basic-error"}, value)
+        content = self.resolve(described).get("content")
+        if content is None:
+            return [] if value is None else [f"{op} {status}: a body is not described"]
+        return self.errors(f"{op} {status}", content["application/json"]["schema"], value)
+
+    def resolve(self, node: dict[str, Any]) -> dict[str, Any]:
+        while "$ref" in node:
+            target: Any = self.document
+            for key in node["$ref"].removeprefix("#/").split("/"):
+                target = target[key]
+            node = target
+        return node
+
+    def errors(self, where: str, schema: dict[str, Any], value: Any) -> list[str]:
+        return [
+            f"{where}: {'/'.join(map(str, e.path))}: {e.message[:200]}"
+            for e in self.validator(schema).iter_errors(value)
+        ]
+
+    def validator(self, schema: dict[str, Any]) -> OAS30Validator:
+        key = json.dumps(schema, sort_keys=True)
+        if key not in self._validators:
+            whole = {**schema, "components": self.document["components"]}
+            self._validators[key] = OAS30Validator(whole, format_checker=oas30_format_checker)
+        return self._validators[key]
+
+    # --- examples, filled
+
+    def example(self, name: str) -> Any:
+        return copy.deepcopy(self.document["components"]["examples"][name]["value"])
+
+    def comment(
+        self, id: int, pull: int, repo: str, body: str, login: str, kind: str, user_id: int, origin: str
+    ) -> dict[str, Any]:
+        example = self._examples.setdefault("comment", self.example("issue-comment"))
+        return {
+            **example,
+            "id": id,
+            "node_id": f"IC_{id}",
+            "url": f"{origin}/repos/{repo}/issues/comments/{id}",
+            "html_url": f"https://github.com/{repo}/pull/{pull}#issuecomment-{id}",
+            "issue_url": f"{origin}/repos/{repo}/issues/{pull}",
+            "body": body,
+            "user": {**example["user"], "login": login, "id": user_id, "type": kind},
+        }
+
+    def user(self, login: str, user_id: int, origin: str) -> dict[str, Any]:
+        example = self.example("private-user-response-with-public-profile-information")
+        return {**example, "login": login, "id": user_id, "url": f"{origin}/users/{login}", "user_view_type": "public"}
+
+    def pull(self, number: int, owner: str, branch: str, sha: str, state: str, origin: str) -> dict[str, Any]:
+        example = self.example("pull-request-simple-items")[0]
+        head = {**example["head"], "label": f"{owner}:{branch}", "ref": branch, "sha": sha}
+        # The description's own example lacks the type of a requested team, which its schema demands.
+        return {**example, "number": number, "state": state, "head": head, "requested_teams": []}
+
+
+@cache
+def contract_of(package: Path) -> Contract:
+    return Contract(package)
