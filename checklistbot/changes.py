@@ -23,7 +23,9 @@ def pair(base: Sequence[Deployment], head: Sequence[Deployment]) -> tuple[tuple[
     pairs: list[tuple[Deployment, Deployment]] = []
     old, new = list(base), list(head)
     for key in _KEYS:
-        once = {k for k, n in Counter(map(key, old)).items() if n == 1} & {k for k, n in Counter(map(key, new)).items() if n == 1}
+        once = {k for k, n in Counter(map(key, old)).items() if n == 1} & {
+            k for k, n in Counter(map(key, new)).items() if n == 1
+        }
         by_key = {key(d): d for d in old}
         matched = [(by_key[key(d)], d) for d in new if key(d) in once and key(d) is not None]
         pairs += matched

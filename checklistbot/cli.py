@@ -160,7 +160,7 @@ def _internal(error: Exception) -> str:
 
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "checklistbot" in f.filename]
     frame = frames[-1] if frames else None
-    where = f" at {os.path.basename(os.path.dirname(frame.filename))}/{os.path.basename(frame.filename)}:{frame.lineno}" if frame else ""
+    where = f" at {'/'.join(frame.filename.replace(os.sep, '/').split('/')[-2:])}:{frame.lineno}" if frame else ""
     if os.environ.get("CHECKLISTBOT_TRACEBACK") == "1":
         traceback.print_exception(error)
     return f"internal error ({type(error).__name__}{where}); please report it with the command you gave"

@@ -13,6 +13,7 @@ from checklistbot.strict_yaml import Table, Value, parse
 
 FILE_NAME: Final = ".checklistbot.yml"
 FAIL_ON: Final = ("block", "unknown", "warn", "never")
+OVERRIDE_LABEL: Final = "checklistbot-override"
 #: Facts that a config may declare for a deployment, with the type each takes.
 DECLARABLE: Final[dict[str, type]] = {
     "engine": str,
@@ -152,7 +153,7 @@ class Config:
     incidents: tuple[str, ...] = ()
     comment: CommentSettings = CommentSettings()
     probe_allow_hosts: tuple[str, ...] = ()
-    override_label: str = "checklistbot-override"
+    override_label: str = OVERRIDE_LABEL
 
     def entry_for(self, deployment: Deployment) -> DeploymentEntry | None:
         """The first entry of ``deployments:`` that matches."""
@@ -219,7 +220,6 @@ def _repository_path(value: Value) -> str:
     return text.removeprefix("./")
 
 
-
 def _choice(table: Table, key: str, choices: tuple[str, ...]) -> Located | None:
     value = table.left.get(key)
     chosen = table.choice(key, None, choices)
@@ -281,7 +281,9 @@ def _image(table: Table) -> ImageEntry:
     line = table.value.line
     match = table.text("match", None)
     if match is None:
-        raise UsageError(f"{table.value.path}:{line}: {table.value.name} needs 'match', an image name, pattern or digest")
+        raise UsageError(
+            f"{table.value.path}:{line}: {table.value.name} needs 'match', an image name, pattern or digest"
+        )
     entry = ImageEntry(match, table.text("engine", None), table.text("version", None, expected="text (put it in quotes)"),
                        table.texts("fixes"), line)  # fmt: skip
     table.finish()
@@ -356,7 +358,9 @@ def _comment(table: Table | None) -> CommentSettings:
     if table is None:
         return CommentSettings()
     settings = CommentSettings(
-        id=table.text("id", "default", pattern=r"[a-z0-9][a-z0-9._-]{0,40}", expected="lower-case letters, digits, dashes"),
+        id=table.text(
+            "id", "default", pattern=r"[a-z0-9][a-z0-9._-]{0,40}", expected="lower-case letters, digits, dashes"
+        ),
         mode=table.choice("mode", "update", ("update", "recreate", "hide-and-recreate", "off")),  # type: ignore[arg-type]
         on=table.choice("on", "changed", ("always", "changed", "failure")),
         require_ticks=table.texts("require_ticks"),
@@ -376,7 +380,7 @@ def _allow_hosts(table: Table | None) -> tuple[str, ...]:
 
 def _override(table: Table | None) -> str:
     if table is None:
-        return Config.override_label
-    label = table.text("label", "checklistbot-override")
+        return OVERRIDE_LABEL
+    label = table.text("label", OVERRIDE_LABEL)
     table.finish()
     return label

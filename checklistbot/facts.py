@@ -50,7 +50,7 @@ class LogSource:
     """Where the logs that the config names are read. ``added`` is the reviewed state, from which a log that differs is taken too, but
     only to the worse (operations-and-attacks 5)."""
 
-    tree: Tree
+    tree: Tree | None
     added: Tree | None = None
 
 
@@ -156,44 +156,45 @@ def _observe(
     if settings is None:
         return deployment
     for located in settings.logs:
-        pattern = _from_top(source.tree, str(located.value))
-        merged = _matching(source.tree, pattern)
-        added = [path for path in _matching(source.added, pattern) if _differs(source, path)] if source.added else []
+        merged = _matching(source.tree, str(located.value))
+        added = [path for path in _matching(source.added, str(located.value)) if _differs(source, path)]
         if not merged and not added:
             skipped.append(Skipped(str(located.value), f"no such file, named in {config.path}:{located.line}"))
         for path in merged:
             newer = changed(deployment, path) if changed else frozenset()
             deployment = _join(deployment, _tree_log(source.tree, path, skipped), path, newer, skipped)
         for path in added:
-            assert source.added is not None
             servers = _tree_log(source.added, path, skipped)
             after = _join(deployment, servers, path, frozenset(), skipped, certain=True)
             deployment = _only_worse(deployment, after)
-            skipped.append(Skipped(path, "added or changed by this pull request: it counts only to the worse before it is merged"))
+            skipped.append(
+                Skipped(path, "added or changed by this pull request: it counts only to the worse before it is merged")
+            )
     return deployment
 
 
-def _from_top(tree: Tree, path: str) -> str:
-    """A repository-relative path as one relative to PATH, as all of a tree's paths are."""
-    return posixpath.relpath(path, tree.prefix) if tree.prefix else path
-
-
-def _matching(tree: Tree, pattern: str) -> list[str]:
-    if not any(character in pattern for character in "*?["):
-        return [pattern] if tree.exists(pattern) else []
-    return [path for path in tree.paths() if fnmatchcase(path, pattern)]
+def _matching(tree: Tree | None, pattern: str) -> list[str]:
+    """The files that a repository-relative glob names, relative to PATH as all of a tree's paths are."""
+    if tree is None:
+        return []
+    relative = posixpath.relpath(pattern, tree.prefix) if tree.prefix else pattern
+    if not any(character in relative for character in "*?["):
+        return [relative] if tree.exists(relative) else []
+    return [path for path in tree.paths() if fnmatchcase(path, relative)]
 
 
 def _differs(source: LogSource, path: str) -> bool:
-    if source.added is None or not source.added.exists(path):
-        return False
+    if source.added is None or source.tree is None:
+        return source.added is not None
     try:
         return not source.tree.exists(path) or source.tree.read(path) != source.added.read(path)
     except Unreadable:
         return True
 
 
-def _tree_log(tree: Tree, path: str, skipped: list[Skipped]) -> tuple[Deployment, ...]:
+def _tree_log(tree: Tree | None, path: str, skipped: list[Skipped]) -> tuple[Deployment, ...]:
+    if tree is None:
+        return ()
     try:
         text = tree.read(path)
     except Unreadable as error:
@@ -254,7 +255,7 @@ def _with(deployment: Deployment, server: Deployment, newer: frozenset[str], *, 
         if name == "role" or not theirs.known or theirs.kind == "default":
             continue
         changes[name] = merge([theirs, mine] if mine.kind == "default" else [mine, theirs], mine)
-    pool = compare(server.kv_pool_tokens, deployment, newer)
+    pool = compare(server.kv_pool_tokens, deployment, changed_after=_unstated(newer, server.kv_pool_tokens))
     if pool.known:
         changes["kv_pool_tokens"] = pool if replace else _pool(deployment.kv_pool_tokens, pool)
     if not pool.stale and server.served_context.known:
@@ -263,6 +264,11 @@ def _with(deployment: Deployment, server: Deployment, newer: frozenset[str], *, 
     same = server.context_length.value == deployment.context_length.value or not deployment.context_length.known
     fits = server.fits_full_context if same and not pool.stale and not (newer & {"kv_pool_tokens"}) else None
     return deployment.replace(**changes, fits_full_context=fits)
+
+
+def _unstated(newer: frozenset[str], pool: Fact) -> frozenset[str]:
+    """What Git says changed and the log does not state: of what it states, its own word is the better witness."""
+    return newer - (pool.observation.taken_under.keys() if pool.observation else set())
 
 
 def _pool(mine: Fact, theirs: Fact) -> Fact:
@@ -297,7 +303,11 @@ def _attach_named(members: list[Deployment], named: _Gathering) -> list[Deployme
             members[fitting[0]] = _with(members[fitting[0]], server, frozenset())
             continue
         ids = ", ".join(members[i].id for i in fitting[:3])
-        why = f"ambiguous: it could be {ids}; name it in .checklistbot.yml" if fitting else "no deployment found that it could be"
+        why = (
+            f"ambiguous: it could be {ids}; name it in .checklistbot.yml"
+            if fitting
+            else "no deployment found that it could be"
+        )
         named.skipped.append(Skipped(name, why))
     return members
 

@@ -26,17 +26,19 @@ INPUT_FACTS: Final = (
 INPUT_FLAGS: Final = (
     "chunked-prefill-size", "max-running-requests", "max-num-seqs", "max-num-batched-tokens", "speculative-algorithm", "speculative-config",
     "dcp-size", "decode-context-parallel-size", "max-total-tokens", "kv-cache-memory-bytes", "num-gpu-blocks-override", "quantization",
-    "mamba-full-memory-ratio", "swa-full-tokens-ratio", "enable-dp-attention", "attn-dp-size", "context-length", "max-model-len",
+    "mamba-full-memory-ratio", "swa-full-tokens-ratio", "enable-dp-attention", "attn-dp-size",
 )  # fmt: skip
 
 
-def changed_inputs(
-    repository: Repository, commit: str, path: Path, config: Config
-) -> Callable[[Deployment, str], frozenset[str]]:
+#: (deployment, path of the log relative to PATH) → names of the inputs that changed after the log did.
+Changed = Callable[[Deployment, str], frozenset[str]]
+
+
+def changed_inputs(repository: Repository, commit: str, path: Path, config: Config) -> Changed:
     """A function that tells, for a deployment and a log's path (relative to PATH), the names of inputs that differ from what the
     repository said in the commit that last touched the log, at or before ``commit``.
 
-    Fact names as in FACT_NAMES; flags by their long name. Nothing where the log is not in that history.
+    Fact names as in FACT_NAMES; flags by their long name with underscores. Nothing where the log is not in that history.
     """
 
     @cache
@@ -62,5 +64,5 @@ def _differing(before: Deployment, after: Deployment) -> list[str]:
     for name in INPUT_FLAGS:
         old, new = before.flag(name), after.flag(name)
         if (old.value if old else None, old is None) != (new.value if new else None, new is None):
-            names.append(name)
+            names.append(name.replace("-", "_"))
     return names

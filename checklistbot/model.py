@@ -556,9 +556,7 @@ class Check:
         }
 
 
-Topic = Literal[
-    "pool-against-context", "limit-length-content", "canary-leak", "engine-version", "isolation", "other"
-]
+Topic = Literal["pool-against-context", "limit-length-content", "canary-leak", "engine-version", "isolation", "other"]
 Severity = Literal["required", "recommended"]
 When = Literal["before-merge", "before-deploy", "after-deploy"]
 Origin = Literal["builtin", "openai", "anthropic", "response"]

@@ -49,11 +49,17 @@ class Settings:
 
 
 _COMMON = (
-    click.option("--config", metavar="FILE", help=f"Config file (default: {FILE_NAME} at the top of the repository, else in PATH)."),
+    click.option(
+        "--config",
+        metavar="FILE",
+        help=f"Config file (default: {FILE_NAME} at the top of the repository, else in PATH).",
+    ),
     click.option("--lang", type=click.Choice(["ko", "en"]), help="Language of texts (default: the config's, else en)."),
     click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True),
     click.option("-q", "--quiet", is_flag=True, help="Only the result."),
-    click.option("-v", "--verbose", count=True, help="Also what was skipped, and timings; -vv: requests without bodies."),
+    click.option(
+        "-v", "--verbose", count=True, help="Also what was skipped, and timings; -vv: requests without bodies."
+    ),
 )
 _INPUTS = (
     click.option("--log", "logs", multiple=True, metavar="FILE", help="A start-up log, or - (repeatable)."),

@@ -27,7 +27,11 @@ FORMATS = ("text", "json", "markdown", "sarif", "junit", "github")
 @click.option("--base", metavar="REV", help="Compare with this revision: what was there before does not fail the run.")
 @shared.inputs
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option("--fail-on", type=click.Choice(["block", "unknown", "warn", "never"]), help="Exit 1 from here up (default: the config's, else block).")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["block", "unknown", "warn", "never"]),
+    help="Exit 1 from here up (default: the config's, else block).",
+)
 @click.option("--output", metavar="FILE", help="Write there instead of standard output.")
 @shared.common
 def command(

@@ -23,16 +23,26 @@ DEADLINE_S: Final = 300
 @click.command(
     "draft",
     short_help="Write the pre-deploy checklist, by an LLM or the built-in drafter.",
-    epilog=shared.epilog("checklistbot draft .", "checklistbot draft . --provider anthropic --lang ko", "checklistbot draft . --response answer.md"),
+    epilog=shared.epilog(
+        "checklistbot draft .",
+        "checklistbot draft . --provider anthropic --lang ko",
+        "checklistbot draft . --response answer.md",
+    ),
 )
 @click.argument("path", required=False)
 @click.option("--rev", metavar="REV", help="Read this Git revision instead of the work tree.")
 @shared.inputs
-@click.option("--provider", type=click.Choice(["auto", "openai", "anthropic", "builtin"]), help="Who writes it (default: the config's, else the one whose key is set).")
+@click.option(
+    "--provider",
+    type=click.Choice(["auto", "openai", "anthropic", "builtin"]),
+    help="Who writes it (default: the config's, else the one whose key is set).",
+)
 @click.option("--model", metavar="M", help="The LLM's model id.")
 @click.option("--response", metavar="FILE", help="A chat's answer to the prompt, or -: JSON or a Markdown checklist.")
 @click.option("--require-llm", is_flag=True, help="Exit 3 where the LLM gave no usable checklist.")
-@click.option("--format", "form", type=click.Choice(["markdown", "json", "yaml"]), default="markdown", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["markdown", "json", "yaml"]), default="markdown", show_default=True
+)
 @click.option("--output", metavar="FILE", help="Write there instead of standard output.")
 @shared.common
 def command(

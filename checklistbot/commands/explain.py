@@ -39,7 +39,9 @@ def command(settings: shared.Settings, name: str | None) -> int:
         click.echo("\n".join(_advisory(name, language)))
     else:
         close = difflib.get_close_matches(name, [*rules.registry(), *knowledge.advisories()], 1)
-        raise UsageError(f"no rule or advisory has that id{f'; did you mean {close[0]}?' if close else '; see checklistbot explain'}")
+        raise UsageError(
+            f"no rule or advisory has that id{f'; did you mean {close[0]}?' if close else '; see checklistbot explain'}"
+        )
     return 0
 
 

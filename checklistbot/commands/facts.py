@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--output", metavar="FILE", help="Write there instead of standard output.")
 @shared.common
-def command(settings: shared.Settings, named: Inputs, path: str | None, rev: str | None, form: str, output: str | None) -> int:
+def command(
+    settings: shared.Settings, named: Inputs, path: str | None, rev: str | None, form: str, output: str | None
+) -> int:
     """Print the facts of every deployment below PATH (default: the current folder), each with its source.
 
     PATH may be a folder, a file, or - for rendered manifests on standard input. With --log, --endpoint or --observed and no PATH

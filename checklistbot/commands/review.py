@@ -13,11 +13,13 @@ import click
 
 from checklistbot.commands import _options as shared
 from checklistbot.config import FILE_NAME, Config, load, only_worse
-from checklistbot.model import Report, Revision, UsageError
+from checklistbot.model import InputError, Report, Revision, UsageError
 
 if TYPE_CHECKING:
     from checklistbot.discovery.tree import Tree
     from checklistbot.facts import Inputs
+    from checklistbot.history import Changed
+    from checklistbot.retry import Deadline
 
 #: Seconds that the LLM call and GitHub may take together, retries included.
 DEADLINE_S: Final = 600
@@ -93,7 +95,9 @@ def run_review(options: ReviewOptions) -> ReviewOutcome:
     if options.show:
         _show(report, options, language)
     url, warnings = _publish(report, body, config, options, now, deadline)
-    return ReviewOutcome(_exit_code(report, config, options, warnings), report, url, report.llm.status, output, warnings)
+    return ReviewOutcome(
+        _exit_code(report, config, options, warnings), report, url, report.llm.status, output, warnings
+    )
 
 
 # --- what is compared --------------------------------------------------------------------------------------------------
@@ -130,7 +134,13 @@ def _git_sides(options: ReviewOptions) -> _Sides:
     notices = () if fork else ("no-merge-base",)
     base = fork or tip
     return _Sides(
-        head_tree, head_revision, open_tree(options.path, base), Revision(options.base, base), open_tree(options.path, tip), True, notices
+        head_tree,
+        head_revision,
+        open_tree(options.path, base),
+        Revision(options.base, base),
+        open_tree(options.path, tip),
+        True,
+        notices,
     )
 
 
@@ -140,8 +150,14 @@ def _config(options: ReviewOptions, sides: _Sides) -> tuple[Config, tuple[str, .
         return shared.read_config(options.config, None), ()
     if sides.policy is not None:
         if options.config is not None and not sides.policy.exists(options.config):
-            raise UsageError(f"{options.config}: not in the base; a pull request's own config is not in force before it is merged")
-        config = load(sides.policy.read(options.config), options.config) if options.config else shared.read_config(None, sides.policy)
+            raise UsageError(
+                f"{options.config}: not in the base; a pull request's own config is not in force before it is merged"
+            )
+        config = (
+            load(sides.policy.read(options.config), options.config)
+            if options.config
+            else shared.read_config(None, sides.policy)
+        )
         if config.path is not None:
             return config, _policy_change(sides, config.path)
     try:
@@ -164,7 +180,7 @@ def _policy_change(sides: _Sides, path: str) -> tuple[str, ...]:
 
 
 def _report(
-    options: ReviewOptions, sides: _Sides, config: Config, notices: tuple[str, ...], now: datetime, deadline: object
+    options: ReviewOptions, sides: _Sides, config: Config, notices: tuple[str, ...], now: datetime, deadline: Deadline
 ) -> Report:
     from checklistbot import __version__, checklist, rules, scripts
     from checklistbot.changes import changes, renamed
@@ -172,8 +188,8 @@ def _report(
 
     language = options.lang or config.lang
     named = _named(options)
-    base_logs = LogSource(sides.policy) if sides.policy is not None else None
-    head_logs = LogSource(sides.policy, sides.head) if sides.policy is not None else LogSource(_Nothing(), sides.head)
+    base_logs = LogSource(sides.policy)
+    head_logs = LogSource(sides.policy, sides.head)
     changed = _history(options, sides, config)
     base = gather(sides.base, config, logs=base_logs, changed=changed) if sides.base is not None else None
     head = gather(sides.head, config, named, logs=head_logs, changed=changed)
@@ -188,7 +204,7 @@ def _report(
         provider=options.provider or config.llm.provider,
         model=options.model or config.llm.model,
         environ=options.environ,
-        deadline=deadline,  # type: ignore[arg-type]
+        deadline=deadline,
     )
     return Report(
         base=sides.base_revision,
@@ -211,7 +227,7 @@ def _named(options: ReviewOptions) -> Inputs:
     return Inputs(options.logs, options.endpoints, options.observed)
 
 
-def _history(options: ReviewOptions, sides: _Sides, config: Config):  # type: ignore[no-untyped-def]
+def _history(options: ReviewOptions, sides: _Sides, config: Config) -> Changed | None:
     if not sides.git or sides.policy is None or options.base is None:
         return None
     from checklistbot.discovery.git import Repository, find_top
@@ -220,18 +236,6 @@ def _history(options: ReviewOptions, sides: _Sides, config: Config):  # type: ig
 
     top = find_top(options.path.resolve() if options.path.is_dir() else options.path.resolve().parent)
     return changed_inputs(Repository(top), resolve(options.path, options.base), options.path, config) if top else None
-
-
-class _Nothing:
-    """An empty tree: the base of a pull request that has none."""
-
-    prefix = ""
-
-    def exists(self, path: str) -> bool:
-        return False
-
-    def paths(self) -> tuple[str, ...]:
-        return ()
 
 
 # --- what comes out ----------------------------------------------------------------------------------------------------
@@ -272,13 +276,31 @@ def _show(report: Report, options: ReviewOptions, language: Literal["en", "ko"])
 
 
 def _publish(
-    report: Report, body: str, config: Config, options: ReviewOptions, now: datetime, deadline: object
+    report: Report, body: str, config: Config, options: ReviewOptions, now: datetime, deadline: Deadline
 ) -> tuple[str | None, tuple[str, ...]]:
-    if not options.publish:
+    """(the comment's address, warnings). What GitHub does not take is a warning: the report is kept all the same."""
+    if not options.publish or options.repository is None:
         return None, ()
-    from checklistbot.github.publishing import publish_review
+    from checklistbot.github.client import api_url_of
+    from checklistbot.github.comment import Target, publish
+    from checklistbot.github.marker import of_report
 
-    return publish_review(report, body, config, options, now, deadline)
+    valid_at = now.isoformat().replace("+00:00", "Z")
+    run = options.environ.get("GITHUB_RUN_ID") or None
+    marker = of_report(body, report.to_json(), valid_at=valid_at, id=config.comment.id, run=run)
+    try:
+        done = publish(
+            body,
+            marker,
+            Target(options.repository, options.pull_request, options.head_ref),
+            token=options.environ.get("GITHUB_TOKEN", ""),
+            deadline=deadline,
+            mode=config.comment.mode,
+            api_url=api_url_of(options.environ),
+        )
+    except InputError as error:
+        return None, (f"no comment: {error}; the report is kept",)
+    return done.url, (done.warning,) if done.warning else ()
 
 
 def _exit_code(report: Report, config: Config, options: ReviewOptions, warnings: tuple[str, ...]) -> int:
@@ -295,25 +317,50 @@ def _exit_code(report: Report, config: Config, options: ReviewOptions, warnings:
 @click.command(
     "review",
     short_help="Compare two revisions: facts, checks, checklist, CI script, comment.",
-    epilog=shared.epilog("checklistbot review --base main --head HEAD", "checklistbot review --base main --output out --lang ko"),
+    epilog=shared.epilog(
+        "checklistbot review --base main --head HEAD", "checklistbot review --base main --output out --lang ko"
+    ),
 )
 @click.argument("path", required=False, default=".", type=click.Path(path_type=Path))
 @click.option("--base", metavar="REV", help="The branch that the change goes to.")
 @click.option("--head", metavar="REV", help="The change (default: HEAD).")
-@click.option("--base-manifests", type=click.Path(path_type=Path, exists=True), metavar="DIR", help="Rendered manifests before the change.")
-@click.option("--head-manifests", type=click.Path(path_type=Path, exists=True), metavar="DIR", help="Rendered manifests after the change.")
+@click.option(
+    "--base-manifests",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="DIR",
+    help="Rendered manifests before the change.",
+)
+@click.option(
+    "--head-manifests",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="DIR",
+    help="Rendered manifests after the change.",
+)
 @shared.inputs
-@click.option("--fail-on", type=click.Choice(["block", "unknown", "warn", "never"]), help="Exit 1 from here up (default: the config's, else block).")
-@click.option("--provider", type=click.Choice(["auto", "openai", "anthropic", "builtin"]), help="Who writes the checklist (default: the config's, else auto).")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["block", "unknown", "warn", "never"]),
+    help="Exit 1 from here up (default: the config's, else block).",
+)
+@click.option(
+    "--provider",
+    type=click.Choice(["auto", "openai", "anthropic", "builtin"]),
+    help="Who writes the checklist (default: the config's, else auto).",
+)
 @click.option("--model", metavar="M", help="The LLM's model id.")
 @click.option("--require-llm", is_flag=True, help="Exit 3 where the LLM gave no usable checklist.")
-@click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Write comment.md, report.json, checklist.*, ci/ there.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write comment.md, report.json, checklist.*, ci/ there.",
+)
 @click.option("--publish", is_flag=True, help="Create or update the comment on the pull request (GITHUB_TOKEN).")
 @click.option("--repo", metavar="OWNER/NAME", help="The pull request's repository.")
 @click.option("--pr", type=click.IntRange(1), metavar="N", help="The pull request's number.")
 @click.option("--head-ref", metavar="OWNER:BRANCH", help="Or the branch it comes from.")
 @shared.common
-def command(  # noqa: PLR0913
+def command(
     settings: shared.Settings,
     named: Inputs,
     path: Path,
@@ -338,7 +385,9 @@ def command(  # noqa: PLR0913
     if (base_manifests is None) != (head_manifests is None):
         raise UsageError("give --base-manifests and --head-manifests together")
     if base is None and base_manifests is None:
-        raise UsageError("give --base REV (the branch that the change goes to), or --base-manifests and --head-manifests")
+        raise UsageError(
+            "give --base REV (the branch that the change goes to), or --base-manifests and --head-manifests"
+        )
     if publish and (repo is None or (pr is None) == (head_ref is None)):
         raise UsageError("--publish needs --repo OWNER/NAME and one of --pr N, --head-ref OWNER:BRANCH")
     outcome = run_review(
@@ -370,5 +419,3 @@ def command(  # noqa: PLR0913
     for warning in outcome.warnings:
         click.echo(f"checklistbot: {warning}", err=True)
     return outcome.exit_code
-
-

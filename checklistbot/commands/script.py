@@ -20,12 +20,21 @@ _MAX_BYTES: Final = 8 * 1024 * 1024
 @click.command(
     "script",
     short_help="Render a CI script from a checklist or a report.",
-    epilog=shared.epilog("checklistbot script out/report.json --output ci/", "checklistbot script out/report.json --output ci/ --check"),
+    epilog=shared.epilog(
+        "checklistbot script out/report.json --output ci/", "checklistbot script out/report.json --output ci/ --check"
+    ),
 )
 @click.argument("source", metavar="CHECKLIST|REPORT", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--target", default="bash", show_default=True, help="What to render.")
-@click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write the files there instead of printing them.")
-@click.option("--check", "only_check", is_flag=True, help="Write nothing; exit 1 where the files in DIR are out of date.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write the files there instead of printing them.",
+)
+@click.option(
+    "--check", "only_check", is_flag=True, help="Write nothing; exit 1 where the files in DIR are out of date."
+)
 @shared.common
 def command(settings: shared.Settings, source: Path, target: str, output: Path | None, only_check: bool) -> int:
     """Render the automations of a checklist (checklist.json, or the report.json of a review) as a script that CI runs."""
@@ -73,7 +82,9 @@ def _read(path: Path) -> tuple[Checklist, Facts]:
         if schema == "checklist/1":
             return Checklist.from_json(data), Facts()
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise UsageError(f"{path}: says {schema} but is not one; see checklistbot schema {str(schema).partition('/')[0]}") from None
+        raise UsageError(
+            f"{path}: says {schema} but is not one; see checklistbot schema {str(schema).partition('/')[0]}"
+        ) from None
     raise UsageError(f"{path}: neither a checklist/1 nor a report/1; give checklist.json or report.json of a review")
 
 

@@ -49,7 +49,7 @@ def reaching(check: Check, fail_on: str, *, baseline: bool = True) -> tuple[Find
     off all of them; waived ones never."""
     if fail_on == "never":
         return ()
-    grave = VERDICT_ORDER[: VERDICT_ORDER.index(fail_on) + 1]  # type: ignore[arg-type]
+    grave = VERDICT_ORDER[: VERDICT_ORDER.index(fail_on) + 1]
     statuses: tuple[Status, ...] = ("new", "worse") if baseline else ("new", "worse", "same", "better")
     return tuple(f for f in check.counted if f.verdict in grave and f.status in statuses)
 

@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from datetime import date
+from typing import TYPE_CHECKING, Any, Literal
 
 from checklistbot.config import Config, DeploymentEntry
-from checklistbot.model import Because, Deployment, Facts, Finding, Location, Scalar, Status, Verdict, VERDICT_ORDER
+from checklistbot.model import VERDICT_ORDER, Because, Deployment, Facts, Finding, Location, Scalar, Status, Verdict
+
+if TYPE_CHECKING:
+    from checklistbot.discovery.tree import Tree
 
 Language = Literal["en", "ko"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The files behind the facts, for the few rules that read more than facts, and for inline ignores.
+
+    ``head`` is the state that is judged, ``base`` what it is compared with, ``policy`` the state whose ignores are in force (None: the
+    head's own, outside a pull request). ``age`` gives, for a path, the day on which its file last changed in the base, or None.
+    """
+
+    head: Tree | None = None
+    base: Tree | None = None
+    policy: Tree | None = None
+    review: bool = False
+    age: Callable[[str], date | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +38,26 @@ class Context:
     facts: Facts
     config: Config
     language: Language = "en"
+    #: The state that ``facts`` is compared with, None where there is none; ``pairs`` maps renamed ids of it to ids of ``facts``.
+    base: Facts | None = None
+    pairs: Mapping[str, str] = field(default_factory=dict)
+    today: date | None = None
+    tree: Tree | None = None
+    #: Probe results (evidence/1) that were named, as JSON.
+    evidence: tuple[Mapping[str, Any], ...] = ()
 
     def groups(self) -> Iterator[tuple[str, tuple[Deployment, ...]]]:
-        """"environment/group" and its members."""
+        """ "environment/group" and its members."""
         for (environment, group), members in self.facts.groups().items():
             yield f"{environment}/{group}", members
 
     def entry(self, deployment: Deployment) -> DeploymentEntry | None:
         return self.config.entry_for(deployment)
+
+    def upstream_limit(self, deployment: Deployment) -> int | None:
+        """The longest prompt in tokens that the gateway in front lets through, as the config declares it."""
+        entry = self.entry(deployment)
+        return int(entry.upstream_limit.value) if entry and entry.upstream_limit else None
 
 
 def by_verdict(base: Finding, head: Finding) -> Status:
@@ -41,6 +72,8 @@ class Rule:
 
     ``compare`` tells whether a finding that the base has as well got worse. ``subsumes`` names the advisories whose cause this rule
     reports itself: one cause, one finding. ``summary`` is the first sentence of the rule's page, ``page`` its other paragraphs, by language.
+    ``fires`` is the gravest verdict it can give. A rule that is not ``waivable`` can be neither waived, ignored, switched off nor lowered.
+    ``leak`` marks findings about one customer's text reaching another: they cannot be baselined for longer than 30 days.
     """
 
     id: str
@@ -49,6 +82,15 @@ class Rule:
     compare: Callable[[Finding, Finding], Status] = by_verdict
     subsumes: tuple[str, ...] = ()
     page: Mapping[Language, tuple[str, ...]] = field(default_factory=dict)
+    fires: Verdict = "warn"
+    waivable: bool = True
+    leak: bool = False
+
+
+def titled(text: str) -> str:
+    """The text with a capital at its start, blanks collapsed."""
+    text = " ".join(text.split())
+    return text[:1].upper() + text[1:]
 
 
 def number(value: int | float) -> str:
@@ -88,13 +130,15 @@ def found(
 
 
 def page_of(deployment: Deployment) -> int:
-    """Page size in tokens; 1 where nothing says it, which is SGLang's default (facts: sglang.md 3)."""
-    return deployment.page_size.number() or 1
+    """Page size in tokens; where nothing says it the engine's default: 1 on SGLang, 16 on vLLM (facts: sglang.md 3, vllm.md 3)."""
+    return deployment.page_size.number() or (16 if deployment.engine.value == "vllm" else 1)
 
 
 def reserve_of(deployment: Deployment) -> int:
     """Tokens that an SGLang decode worker keeps free for a request's output: --num-reserved-decode-tokens, 512 if not given
-    (facts: sglang.md 3)."""
+    (facts: sglang.md 3). Other engines reserve none."""
+    if deployment.engine.value != "sglang":
+        return 0
     flag = deployment.flag("num-reserved-decode-tokens")
     if flag is not None and isinstance(flag.value, (int, str)) and str(flag.value).isdigit():
         return int(flag.value)

@@ -58,7 +58,12 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
     },
 }
 _NAMES: Final[dict[Language, dict[str, str]]] = {
-    "en": {"model": "the model", "engine_version": "the engine version", "page_size": "the page size", "kv_cache_dtype": "the KV dtype"},
+    "en": {
+        "model": "the model",
+        "engine_version": "the engine version",
+        "page_size": "the page size",
+        "kv_cache_dtype": "the KV dtype",
+    },
     "ko": {"model": "모델", "engine_version": "엔진 버전", "page_size": "페이지 크기", "kv_cache_dtype": "KV 자료형"},
 }
 _FIX: Final[dict[Language, str]] = {
@@ -119,7 +124,13 @@ def _limits(key: str, prefill: list[Deployment], decode: list[Deployment], langu
 def _limit_facts(deployment: Deployment) -> tuple[Because, ...]:
     role = str(deployment.role.value)
     limit = Because(f"{role} first_rejected_length", deployment.first_rejected_length, deployment.kv_pool_tokens.source)
-    return (*(Because(f"{role} {b.fact}", b.value, b.source) for b in because(deployment, "context_length", "kv_pool_tokens")), limit)
+    return (
+        *(
+            Because(f"{role} {b.fact}", b.value, b.source)
+            for b in because(deployment, "context_length", "kv_pool_tokens")
+        ),
+        limit,
+    )
 
 
 def _verdict(p: Deployment, d: Deployment, low: int, end: int) -> tuple[Verdict, str, str]:
@@ -152,7 +163,9 @@ def _fix(members: list[Deployment], language: Language) -> Fix | None:
 
 
 def _differs(key: str, p: Deployment, d: Deployment, language: Language) -> Finding | None:
-    names = [name for name in _SAME if p.fact(name).known and d.fact(name).known and p.fact(name).value != d.fact(name).value]
+    names = [
+        name for name in _SAME if p.fact(name).known and d.fact(name).known and p.fact(name).value != d.fact(name).value
+    ]
     if not names:
         return None
     what = ", ".join(_NAMES[language][name] for name in names)
@@ -174,7 +187,9 @@ def _compare(base: Finding, head: Finding) -> Status:
     status = by_verdict(base, head)
     if status != "same":
         return status
-    before, after = (int(f.parameters.get("window_high", 0)) - int(f.parameters.get("window_low", 0)) for f in (base, head))
+    before, after = (
+        int(f.parameters.get("window_high", 0)) - int(f.parameters.get("window_low", 0)) for f in (base, head)
+    )
     return "worse" if after > before else "better" if after < before else "same"
 
 

@@ -86,7 +86,9 @@ def _values(advisory: Advisory, member: Deployment) -> dict[str, str]:
     return {"engine": engine, "version": str(member.engine_version.value or "?"), "floor": str(advisory.floor)}
 
 
-def _below(advisory: Advisory, key: str, member: Deployment, tier: Tier, members: list[Deployment], language: Language) -> Finding:
+def _below(
+    advisory: Advisory, key: str, member: Deployment, tier: Tier, members: list[Deployment], language: Language
+) -> Finding:
     values = _values(advisory, member)
     title = _TITLE[language]["below"].format(**values)
     verdict: Verdict = "block" if tier.verdict == "block" and advisory.evidence == "source-read" else "warn"
@@ -128,7 +130,9 @@ def _exposed(members: list[Deployment]) -> int:
     return max(0, limits.get("decode", 0) - limits["prefill"]) if "prefill" in limits else 0
 
 
-def _other(verdict: Verdict, kind: str, advisory: Advisory, key: str, member: Deployment, language: Language) -> Finding:
+def _other(
+    verdict: Verdict, kind: str, advisory: Advisory, key: str, member: Deployment, language: Language
+) -> Finding:
     values = _values(advisory, member)
     title = _TITLE[language][kind].format(**values)
     message = _UNKNOWN[language].format(**values, summary=advisory.summary[language]) if verdict == "unknown" else title

@@ -90,7 +90,11 @@ def _judge(key: str, members: tuple[Deployment, ...], context: Context) -> Findi
     path = context.config.path
     stated = tenancy or data
     where = Location(path, stated.line) if path and stated else location(member)
-    why = [Because(name, entry.value, Source("declared", path, entry.line)) for name, entry in (("tenancy", tenancy), ("data", data)) if entry]
+    why = [
+        Because(name, entry.value, Source("declared", path, entry.line))
+        for name, entry in (("tenancy", tenancy), ("data", data))
+        if entry
+    ]
     return found(ID, verdict, key, (title, message.format(**values)), where=where, why=tuple(why),
                  parameters={"tenancy": values["tenancy"], "data": values["data"]})  # fmt: skip
 

@@ -85,7 +85,9 @@ def _judge(deployment: Deployment, members: tuple[Deployment, ...], language: La
     return _finding(deployment, verdict, kind, pool, length, language, needs=needs)
 
 
-def _below(deployment: Deployment, members: tuple[Deployment, ...], pool: int, length: int, language: Language) -> Finding:
+def _below(
+    deployment: Deployment, members: tuple[Deployment, ...], pool: int, length: int, language: Language
+) -> Finding:
     """Blocks where both numbers are proven (a declared cap is proof of "too small"); warns on predictions and derived contexts."""
     fact = deployment.kv_pool_tokens
     promised = deployment.context_length.kind == "declared"
@@ -109,7 +111,13 @@ def _consequence(deployment: Deployment, language: Language) -> str:
 
 
 def _finding(
-    deployment: Deployment, verdict: Verdict, kind: str, pool: int, length: int, language: Language, needs: int | None = None
+    deployment: Deployment,
+    verdict: Verdict,
+    kind: str,
+    pool: int,
+    length: int,
+    language: Language,
+    needs: int | None = None,
 ) -> Finding:
     fact = deployment.kv_pool_tokens
     missing = (needs if kind == "tight" and needs is not None else length) - pool
@@ -150,7 +158,13 @@ def _fix(members: tuple[Deployment, ...], length: int, language: Language) -> Fi
     edits = []
     for member in members:
         source, value = member.context_length.source, member.context_length.value
-        if source and source.kind == "declared" and source.path and source.line and (member.context_length.number() or 0) > safe:
+        if (
+            source
+            and source.kind == "declared"
+            and source.path
+            and source.line
+            and (member.context_length.number() or 0) > safe
+        ):
             edits.append(Edit(source.path, source.line, str(value), str(safe)))
     text = _FIX[language].format(safe=number(safe), group=members[0].group, context=number(length))
     return Fix(text, tuple(edits))

@@ -40,7 +40,11 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
 def evaluate(context: Context) -> Iterator[Finding]:
     for _, members in context.groups():
         for deployment in members:
-            if deployment.engine.value in _ENGINES and not deployment.kv_pool_tokens.proven and not _decided(deployment):
+            if (
+                deployment.engine.value in _ENGINES
+                and not deployment.kv_pool_tokens.proven
+                and not _decided(deployment)
+            ):
                 yield _finding(deployment, context.language)
 
 
@@ -68,7 +72,13 @@ def _finding(deployment: Deployment, language: Language) -> Finding:
         (title[0].upper() + title[1:], f"{message} {mend}"),
         where=location(deployment, "context_length"),
         why=because(deployment, "kv_pool_tokens", "context_length"),
-        parameters={"role": role, "pool": fact.number(), "context": deployment.context_length.number(), "reason": kind, "stale": stale},
+        parameters={
+            "role": role,
+            "pool": fact.number(),
+            "context": deployment.context_length.number(),
+            "reason": kind,
+            "stale": stale,
+        },
     )
 
 
