@@ -70,8 +70,8 @@ class Fault:
     """What goes wrong with the ``nth`` call (from 1) of an operation, ``times`` calls long.
 
     ``when``: before the operation takes effect, or after it. ``how``: ``status`` answers with ``status``; ``close``
-    hangs up without a word; ``cut`` sends half of the true answer under its full length; ``garbage`` sends half of it as
-    if it were whole; ``wrong`` sends another JSON value; ``html`` a proxy's page; ``stall`` nothing, until ``release``.
+    hangs up without a word; ``cut`` sends half of the true answer under its full length; ``garbage`` sends half of it
+    as if it were whole; ``wrong`` sends another JSON value; ``html`` a proxy's page; ``stall`` nothing, until ``release``.
     """
 
     op: str
