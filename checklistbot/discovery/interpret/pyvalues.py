@@ -26,9 +26,14 @@ class Value:
 
 @dataclass(eq=False, slots=True)
 class Const(Value):
-    """A string, number, boolean or None. A string may hold marks."""
+    """A string, number, boolean or None. A string may hold marks.
+
+    ``starts`` as in ``Word``: (offset, line) of its pieces. ``origin`` is the structure that a string encodes.
+    """
 
     value: Any
+    starts: tuple[tuple[int, int], ...] = ()
+    origin: Value | None = None
 
 
 @dataclass(eq=False, slots=True)
