@@ -18,6 +18,8 @@ from checklistbot.model import UsageError
 MAX_BYTES: Final = 1024 * 1024
 MAX_DEPTH: Final = 32
 
+_PLAIN_TAGS: Final = frozenset(("str", "int", "float", "bool", "null", "timestamp"))
+
 T = TypeVar("T")
 
 
@@ -59,7 +61,9 @@ def parse(text: str, path: str) -> Value:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise UsageError(f"{path}:{line}: not valid YAML ({error.problem}); mend the syntax there") from None
+        # What the parser quotes from the text stays out of the message.
+        problem = f" ({error.problem})" if error.problem and not set(error.problem) & set("'\"`") else ""
+        raise UsageError(f"{path}:{line}: not valid YAML{problem}; mend the syntax there") from None
     except (yaml.YAMLError, ValueError, RecursionError):
         raise UsageError(f"{path}:1: not valid YAML; it must be UTF-8 text without control characters") from None
 
@@ -98,7 +102,7 @@ def _value(loader: Any, node: Any, path: str, name: str) -> Value:
     if isinstance(node, yaml.SequenceNode):
         items = [_value(loader, child, path, f"{name}[{i}]") for i, child in enumerate(node.value)]
         return Value(items, path, line, name)
-    if not node.tag.startswith("tag:yaml.org,2002:"):
+    if node.tag.removeprefix("tag:yaml.org,2002:") not in _PLAIN_TAGS:
         raise UsageError(f"{path}:{line}: tags are not allowed here")
     data = loader.construct_object(node)
     return Value(data if isinstance(data, (str, int, float, bool, date, type(None))) else node.value, path, line, name)
