@@ -50,7 +50,7 @@ def check(text: str) -> None:
     """Raises UnsafeComment unless the text may be posted."""
     if len(text) > MAX_COMMENT:
         raise UnsafeComment(f"the comment has {len(text)} characters, GitHub takes {MAX_COMMENT}")
-    if text.count(PREFIX) != 1 or parse(text) is None:
+    if parse(text) is None:
         raise UnsafeComment("the comment must hold its marker once, on the last line")
     html: list[Token] = []
     for token in _tokens(text):
@@ -62,19 +62,26 @@ def check(text: str) -> None:
 
 
 def _check_html(tokens: Iterable[Token], marker: str) -> None:
-    """Only tags of our own, each fold closed, and the marker outside of everything."""
-    seen, depth = False, 0
+    """Only tags of our own, each fold closed, and the marker outside of everything.
+
+    A marker in a code span is text that a repository may hold: it is no HTML, and does not stand on the last line.
+    """
+    markers, depth = 0, 0
     for token in tokens:
         if token.content.strip() == marker:
-            seen = True
+            markers += 1
             continue
+        if PREFIX in token.content:
+            raise UnsafeComment("the comment must hold its marker once, on the last line")
         if _HTML.search(_TAG.sub("", token.content)):
             raise UnsafeComment(f"the comment holds HTML that is not ours{_place(token)}")
         for fold in _FOLD.findall(token.content):
             depth += -1 if fold else 1
             if depth < 0:
                 raise UnsafeComment(f"the comment closes a fold that it did not open{_place(token)}")
-    if not seen or depth:
+    if markers > 1:
+        raise UnsafeComment("the comment must hold its marker once, on the last line")
+    if not markers or depth:
         raise UnsafeComment("the comment leaves a fold or a code block open")
 
 
