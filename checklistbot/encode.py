@@ -107,7 +107,7 @@ def clean(text: str, *, limit: int = MAX_INLINE, keep: str = "") -> str:
 # --- Markdown -------------------------------------------------------------------------------------------------------
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]<>|~$&{}!])")
-_MARKDOWN_START = re.compile(r"^(\s*)([-+#=:]|\d+[.)])")
+_MARKDOWN_START = re.compile(r"^(\s*)([-+#=:]|\d+[.)](?=\s|$))")
 #: What GitHub brings to life by itself, and a backslash does not stop: addresses, mentions, references, commit ids,
 #: emoji names, formulas. A code span stops all of it. Flags and file names become code spans for the reader's sake.
 _LIVE = re.compile(
@@ -143,7 +143,8 @@ def code(text: str, *, limit: int = MAX_INLINE, cell: bool = True) -> str:
     return _for_cell(span) if cell else span
 
 
-def _escape(text: str) -> str:
+def own_markdown(text: str) -> str:
+    """Words of our own catalogue for Markdown: only the markup is escaped."""
     return _MARKDOWN_SPECIAL.sub(r"\\\1", text)
 
 
@@ -167,9 +168,9 @@ def markdown(text: str, *, limit: int = MAX_INLINE, cell: bool = True) -> str:
     parts: list[str] = []
     at = 0
     for start, end in _live_parts(text):
-        parts += [_escape(text[at:start]), code(text[start:end], limit=limit + 1, cell=cell)]
+        parts += [own_markdown(text[at:start]), code(text[start:end], limit=limit + 1, cell=cell)]
         at = end
-    parts.append(_escape(text[at:]))
+    parts.append(own_markdown(text[at:]))
     # Whatever "@" is left stands alone, before punctuation; GitHub needs a letter behind it, so it is inert.
     return _MARKDOWN_START.sub(lambda m: f"{m[1]}{m[2][:-1]}\\{m[2][-1]}", "".join(parts))
 
