@@ -255,14 +255,19 @@ def _with(deployment: Deployment, server: Deployment, newer: frozenset[str], *, 
         if name == "role" or not theirs.known or theirs.kind == "default":
             continue
         changes[name] = merge([theirs, mine] if mine.kind == "default" else [mine, theirs], mine)
-    pool = compare(server.kv_pool_tokens, deployment, changed_after=_unstated(newer, server.kv_pool_tokens))
+    pool = compare(
+        server.kv_pool_tokens,
+        deployment,
+        engine=server.engine.text(),
+        changed_after=_unstated(newer, server.kv_pool_tokens),
+    )
     if pool.known:
         changes["kv_pool_tokens"] = pool if replace else _pool(deployment.kv_pool_tokens, pool)
-    if not pool.stale and server.served_context.known:
-        changes["served_context"] = server.served_context
-    # An engine's own word on whether a full request fits holds only while pool and context are those it was said about.
+    # What an engine says it serves, and whether a full request fits, holds only for the context it was said about.
     same = server.context_length.value == deployment.context_length.value or not deployment.context_length.known
-    fits = server.fits_full_context if same and not pool.stale and not (newer & {"kv_pool_tokens"}) else None
+    if same and not pool.stale and server.served_context.known:
+        changes["served_context"] = server.served_context
+    fits = server.fits_full_context if same and not pool.stale else None
     return deployment.replace(**changes, fits_full_context=fits)
 
 

@@ -44,6 +44,7 @@ def test_the_log_of_the_base_gives_the_pool_and_the_manifest_the_context(reposit
     assert not prefill.kv_pool_tokens.stale
     assert prefill.context_length.value == 1_048_576
     assert [other.value for other in prefill.context_length.others] == [131_072]
+    assert prefill.served_context.value is None  # the log says what was served under the old context
     assert prefill.first_rejected_length == 681_274
     assert prefill.fits_full_context is False
     assert facts["decode"].first_rejected_length == 1_048_570
