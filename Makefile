@@ -28,11 +28,11 @@ $(STAMP)/run: $(STAMP)/venv requirements/run.txt requirements/build.txt pyprojec
 	@$(UV) pip install --no-build-isolation --no-deps --editable .
 	@touch $@
 
-$(STAMP)/test: $(STAMP)/run requirements/test.txt
+$(STAMP)/test: requirements/test.txt | $(STAMP)/run
 	@$(UV) pip install --require-hashes --only-binary :all: --no-deps -r requirements/test.txt
 	@touch $@
 
-$(STAMP)/npm: $(STAMP)/test tests/tools/package.json tests/tools/package-lock.json tests/tools/.npmrc
+$(STAMP)/npm: tests/tools/package.json tests/tools/package-lock.json tests/tools/.npmrc | $(STAMP)/test
 	@$(PY) -I scripts/npm.py ci --ignore-scripts --silent
 	@touch $@
 

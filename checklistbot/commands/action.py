@@ -173,7 +173,7 @@ def _review(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> Res
     from checklistbot.commands.review import run_review
 
     event, notice = _with_commits(inputs, event, environment)
-    outcome = run_review(_options(inputs, event))
+    outcome = run_review(_options(inputs, event, environment))
     _append(environment.get("GITHUB_STEP_SUMMARY"), _summary(outcome))
     warnings = (notice, *outcome.warnings) if notice else outcome.warnings
     return Result(outcome.exit_code, _outputs(outcome), tuple(("warning", warning) for warning in warnings))
@@ -202,7 +202,7 @@ def _repository(path: Path, workspace: Path) -> Path:
     raise UsageError("input path: no checkout there; add actions/checkout before this step")
 
 
-def _options(inputs: Inputs, event: Event) -> ReviewOptions:
+def _options(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> ReviewOptions:
     from checklistbot.commands.review import ReviewOptions
 
     return ReviewOptions(
@@ -219,6 +219,7 @@ def _options(inputs: Inputs, event: Event) -> ReviewOptions:
         publish=inputs.comment and event.comment,
         repository=event.repository,
         pull_request=event.pull_request,
+        environ=environment,
     )
 
 

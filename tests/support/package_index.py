@@ -18,10 +18,11 @@ def _project(filename: str) -> str:
 
 @dataclass
 class PackageIndex:
-    """Serves ``folder`` at ``url``; ``requests`` holds the paths that were asked for."""
+    """Serves ``folder`` at ``url``; ``requests`` holds the paths that were asked for, ``authorization`` the credentials."""
 
     folder: Path
     requests: list[str] = field(default_factory=list)
+    authorization: list[str] = field(default_factory=list)
 
     def __enter__(self) -> PackageIndex:
         outer = self
@@ -29,6 +30,7 @@ class PackageIndex:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 outer.requests.append(self.path)
+                outer.authorization += self.headers.get_all("Authorization") or []
                 body, kind = outer.answer(unquote(self.path))
                 self.send_response(200 if body is not None else 404)
                 self.send_header("Content-Type", kind)
