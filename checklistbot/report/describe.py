@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from checklistbot.model import Change, Deployment, Edit, Fact, Finding, Location, Report, Scalar
+from checklistbot.model import Change, Deployment, Edit, Fact, Finding, Fix, Location, Report, Scalar, Waived
 from checklistbot.report.view import ENGINE_NAMES, View
 from checklistbot.report.words import Filling, Line, Words, code, foreign, join, number, own, place
 
@@ -180,6 +180,8 @@ def digests(report: Report, words: Words) -> Iterator[Line]:
 def drafted(report: Report, words: Words) -> Line:
     """Who wrote the checklist, and what it cost."""
     llm, origin = report.llm, report.checklist.origin
+    if not report.checklist.items:
+        return ()
     if origin == "response":
         return words.line("footer.response")
     if origin == "builtin":
@@ -203,3 +205,24 @@ def notices(report: Report) -> tuple[str, ...]:
 def mark(finding: Finding) -> str:
     """The verdict whose sign a finding bears: what is mended is green, what is waived is a note."""
     return "pass" if finding.status == "fixed" else "note" if finding.waived else finding.verdict
+
+
+def waived(waiver: Waived, words: Words) -> Line:
+    """Why a finding does not count, and how long."""
+    if waiver.expires:
+        return words.line("finding.waived_until", reason=waiver.reason, date=waiver.expires)
+    return words.line("finding.waived", reason=waiver.reason)
+
+
+def fix(mend: Fix, words: Words) -> Line:
+    """How to mend a finding, with the lines to change."""
+    edits = [
+        words.line("finding.edit", place=place_of(edit), before=code(edit.before), after=code(edit.after))
+        for edit in mend.edits[:8]
+    ]
+    return words.line("finding.do", what=join([foreign(mend.text), join(edits, ", ")], " "))
+
+
+def rule(finding: Finding) -> str:
+    """What ``checklistbot explain`` takes: the advisory's id where there is one, else the rule's."""
+    return finding.advisory or finding.rule

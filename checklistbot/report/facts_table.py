@@ -92,11 +92,7 @@ def _cell(name: str, member: Deployment, words: Words) -> Cell:
 
 def _fact(name: str, fact: Fact, words: Words) -> Cell:
     if fact.value is None:
-        unknown = words.line("unknown.label")
-        ways = describe.supply(fact, words)
-        return Cell(
-            unknown, (describe.why_unknown(fact, words), words.line("unknown.supply", ways=ways) if ways else ())
-        )
+        return Cell(words.line("unknown.label"), (describe.why_unknown(fact, words),))
     others = [
         words.line("how.also", value=describe.value(name, other.value), place=other.source)
         for other in fact.others[:_MAX_OTHERS]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from checklistbot.model import Deployment, Edit, Finding, Report
+from checklistbot.model import Deployment, Edit, Finding, Report, Verdict
 from checklistbot.report import describe
 from checklistbot.report.view import ENGINE_NAMES, Group, Standing, View, is_debt, view, weight
 from checklistbot.report.words import Filling, Language, Line, Words, foreign, join, own, plain
@@ -20,6 +20,7 @@ _MAX_GAPS: Final = 4
 _MAX_PROVEN: Final = 2
 _MAX_MENDS: Final = 4
 _MAX_TITLES: Final = 3
+_COUNTED: Final[tuple[Verdict, ...]] = ("block", "unknown", "warn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def _nothing(seen: View, words: Words) -> Headline:
 
 def _changes(seen: View, group: Group, words: Words) -> Line:
     now = join([_this_pr(seen, group, words), *_pools(group, words)], "; ")
-    return join([_version(group, words), now + own("."), _window(group, words)], " ")
+    return join([_version(group, words), now + own(".") if now else (), _window(group, words)], " ")
 
 
 def _engine(finding: Finding) -> str:
@@ -174,6 +175,8 @@ def _version(group: Group, words: Words) -> Line:
 
 
 def _this_pr(seen: View, group: Group, words: Words) -> Line:
+    if seen.plain:
+        return ()
     if seen.report.base_facts is None:
         return words.line("headline.base_missing")
     lines = list(describe.changed(group.changes, words))
@@ -297,7 +300,7 @@ def _debt(seen: View, words: Words) -> Line:
     """How much was there before; what blocks is named, because it is never folded away."""
     old = seen.debt()
     entries = []
-    for verdict in ("block", "unknown", "warn"):
+    for verdict in _COUNTED:
         found = [finding for finding in old if finding.verdict == verdict]
         if found:
             count = words.line(f"count.{verdict}", n=len(found))
@@ -313,7 +316,7 @@ def _counts(seen: View, words: Words) -> Line:
         _new(seen, words),
         words.line("count.waived", n=waived) if waived else (),
         _extent(seen, words),
-        describe.compared(seen.report, words),
+        () if seen.plain else describe.compared(seen.report, words),
         words.line("headline.advisories", date=check.knowledge_date) if check.knowledge_date else (),
         words.line("headline.override") if seen.standing == "block" else (),
     ]
@@ -322,12 +325,14 @@ def _counts(seen: View, words: Words) -> Line:
 
 def _new(seen: View, words: Words) -> Line:
     counted = seen.new()
+    found = [verdict for verdict in _COUNTED if counted[verdict]]
+    if seen.plain:
+        return join([words.line(f"count.{verdict}", n=counted[verdict]) for verdict in found], ", ")
     parts = [
         words.line(
             "headline.new_count", n=counted[verdict], what=words.line(f"count.what_{verdict}", n=counted[verdict])
         )
-        for verdict in ("block", "unknown", "warn")
-        if counted[verdict]
+        for verdict in found
     ]
     return join(parts, ", ") if parts else words.line("headline.nothing_new")
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from markupsafe import Markup
 
 from checklistbot import encode, resources
-from checklistbot.model import Deployment, Finding, Item, Report, Script, UsageError
-from checklistbot.report import describe, facts_table
+from checklistbot.model import Check, Deployment, Facts, Finding, Item, Report, Script, UsageError
+from checklistbot.report import describe, facts_table, places
 from checklistbot.report.headline import headline, subject
-from checklistbot.report.view import Group, View, view, weight
+from checklistbot.report.view import Group, View, check_report, view, weight
 from checklistbot.report.words import Language, Line, Span, Words, code, foreign, join, own, place
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ class Links:
     def url(self, path: str, line: int | None) -> str | None:
         """The address of a line in the head commit; None for what is no file of the repository."""
         full = f"{self.root.strip('/')}/{path}" if self.root.strip("/.") else path
-        parts = full.split("/")
-        if "://" in full or not all(parts) or ".." in parts or "." in parts or "\\" in full:
+        if not places.inside(full):
             return None
         base = f"{self.server_url.rstrip('/')}/{self.repo}/blob/{self.head_sha}/{encode.link_target(full)}"
         return f"{base}#L{line}" if line else base
@@ -101,6 +100,11 @@ def render(
         if _length(body) <= limit:
             break
     return body
+
+
+def render_check(check: Check, facts: Facts, *, language: Language) -> str:
+    """A check of one state in Markdown: the comment without changes, checklist and script."""
+    return render(check_report(check, facts), language=language)
 
 
 def _length(body: str) -> int:
@@ -286,15 +290,15 @@ class _Comment:
     def finding(self, finding: Finding) -> Markup:
         md, words = self.md, self.words
         line = words.line("finding.line", mark=words.line(f"mark.{describe.mark(finding)}"), title=finding.title,
-                          rule=code(finding.advisory or finding.rule))  # fmt: skip
+                          rule=code(describe.rule(finding)))  # fmt: skip
         where = place(finding.location) if finding.location else ()
         parts = [md(join([line, where, self.status(finding)]), limit=200)]
         if self.room.messages and finding.message != finding.title:
             parts.append(md(foreign(finding.message), limit=1_000))
         if finding.waived:
-            parts.append(md(self.waived(finding), limit=300))
+            parts.append(md(describe.waived(finding.waived, words), limit=300))
         if finding.fix and weight(finding) != "pass":
-            parts.append(md(self.fix(finding), limit=600))
+            parts.append(md(describe.fix(finding.fix, words), limit=600))
         if self.room.messages and finding.because and weight(finding) != "pass":
             parts.append(_ready(f"<sub>{md(self.because(finding), limit=80)}</sub>"))
         return _ready("<br>".join(parts))
@@ -303,26 +307,6 @@ class _Comment:
         if finding.verdict in ("pass", "note") or (finding.status == "new" and self.report.base_facts is None):
             return ()
         return self.words.line(f"finding.{finding.status}")
-
-    def waived(self, finding: Finding) -> Line:
-        waived = finding.waived
-        if waived is None:
-            return ()
-        if waived.expires:
-            return self.words.line("finding.waived_until", reason=waived.reason, date=waived.expires)
-        return self.words.line("finding.waived", reason=waived.reason)
-
-    def fix(self, finding: Finding) -> Line:
-        fix = finding.fix
-        if fix is None:
-            return ()
-        edits = [
-            self.words.line(
-                "finding.edit", place=describe.place_of(edit), before=code(edit.before), after=code(edit.after)
-            )
-            for edit in fix.edits[:8]
-        ]
-        return self.words.line("finding.do", what=join([foreign(fix.text), join(edits, ", ")], " "))
 
     def because(self, finding: Finding) -> Line:
         entries = []

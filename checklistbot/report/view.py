@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Final, Literal
 
-from checklistbot.model import Change, Deployment, Finding, Report, Verdict
+from checklistbot.model import Change, Check, Checklist, Deployment, Facts, Finding, LlmUse, Report, Revision, Verdict
 
 Standing = Literal["block", "unknown", "warn", "pass"]
 _STANDINGS: Final[tuple[Standing, ...]] = ("block", "unknown", "warn", "pass")
@@ -118,6 +118,11 @@ class View:
         first = next(iter(self.findings), None)
         return first if first is not None and weight(first) != "pass" else None
 
+    @property
+    def plain(self) -> bool:
+        """True for a check of one state: there is no pull request to speak of."""
+        return self.report.head.ref is None and self.report.head.commit is None
+
     def group_of(self, finding: Finding) -> Group | None:
         return next((group for group in self.groups if finding in group.findings), None)
 
@@ -198,3 +203,19 @@ def _shortest(parts: Sequence[str], endings: Counter[tuple[str, ...]]) -> str:
         if endings[tuple(parts[-n:])] == 1:
             return "/".join(parts[-n:])
     return "/".join(parts)
+
+
+def check_report(check: Check, facts: Facts) -> Report:
+    """A report that holds a check only: nothing was compared, nothing drafted."""
+    return Report(
+        base=None,
+        head=Revision(None, None),
+        base_facts=Facts() if any(finding.status != "new" for finding in check.findings) else None,
+        head_facts=facts,
+        changes=(),
+        check=check,
+        checklist=Checklist("en", "builtin", None, ()),
+        scripts=(),
+        llm=LlmUse(),
+        tool="checklistbot",
+    )

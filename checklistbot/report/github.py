@@ -1,0 +1,53 @@
+"""Annotations as workflow commands on standard output: the lines of a pull request that a finding is about.
+
+GitHub shows ten of each kind a step and drops the rest silently, so the tenth says how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from checklistbot.encode import terminal, workflow_data, workflow_property
+from checklistbot.model import Check, Facts, Finding, Location
+from checklistbot.report import describe, places
+from checklistbot.report.headline import headline
+from checklistbot.report.view import check_report, gravity, view, weight
+from checklistbot.report.words import Language, Words, plain
+
+MAX_OF_A_KIND: Final = 10
+_KINDS: Final = {"block": "error", "unknown": "warning", "warn": "warning", "pass": "notice"}
+
+
+def render_check(check: Check, facts: Facts, *, language: Language, root: str = "") -> str:
+    """The verdict line, then at most ten errors, ten warnings and ten notices. ``root``: PATH in the repository."""
+    words = Words(language)
+    first = terminal(plain(headline(view(check_report(check, facts)), words).title))
+    return "\n".join([first, *commands(check, facts, language=language, root=root)]) + "\n"
+
+
+def commands(check: Check, facts: Facts, *, language: Language, root: str = "") -> Iterator[str]:
+    """The workflow commands, errors first. What was there before this pull request is at most a warning."""
+    shown = [f for f in check.counted if weight(f) != "pass" or f.verdict == "note"]
+    shown.sort(key=gravity)
+    words = Words(language)
+    for kind in ("error", "warning", "notice"):
+        of_kind = [finding for finding in shown if _KINDS[weight(finding)] == kind]
+        full = len(of_kind) > MAX_OF_A_KIND
+        for finding in of_kind[: MAX_OF_A_KIND - 1 if full else MAX_OF_A_KIND]:
+            yield _command(kind, finding, places.of(finding, facts), root)
+        if full:
+            more = plain(words.line("headline.and_more", n=len(of_kind) - MAX_OF_A_KIND + 1))
+            yield f"::{kind} title=checklistbot::{workflow_data(more)}"
+
+
+def _command(kind: str, finding: Finding, where: Location | None, root: str) -> str:
+    properties = []
+    if where is not None:
+        path = f"{root.strip('/')}/{where.path}" if root.strip("/.") else where.path
+        properties.append(f"file={workflow_property(path)}")
+        if where.line:
+            properties.append(f"line={where.line}")
+    properties.append(f"title={workflow_property(f'checklistbot: {finding.title}')}")
+    text = finding.message + (f"\n{finding.fix.text}" if finding.fix else "")
+    return f"::{kind} {','.join(properties)}::{workflow_data(text)} ({workflow_data(describe.rule(finding))})"
