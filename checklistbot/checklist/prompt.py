@@ -1,0 +1,260 @@
+"""The prompt: an incident's lessons and typed facts, in Korean or English, ready to paste into a chat.
+
+No text of the repository goes in: deployments are d1 … dn, and a value goes in only if it matches the grammar of its kind. What
+does not is left out and named by kind (DESIGN, "What never happens").
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from checklistbot import resources
+from checklistbot.checklist import builtin, incidents
+from checklistbot.checklist.assemble import numbered
+from checklistbot.checklist.words import Language
+from checklistbot.model import Check, Deployment, Fact, Facts, Scalar, UsageError
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from checklistbot.checklist.incidents import Incident
+
+#: More deployments than these get the built-in items only; ten fit into 12,000 bytes.
+MAX_DEPLOYMENTS: Final = 20
+_MAX_FINDINGS: Final = 6
+
+# --- the grammar of values ---------------------------------------------------------------------------------------------
+
+_ENGINES: Final = frozenset(("sglang", "vllm", "tensorrt-llm", "lmdeploy", "llama.cpp", "tgi", "ollama"))
+_ROLES: Final = frozenset(("unified", "prefill", "decode"))
+_DTYPES: Final = frozenset(
+    [
+        "auto",
+        "bfloat16",
+        "bf16",
+        "float16",
+        "half",
+        "float32",
+        "fp8",
+        "fp8_e4m3",
+        "fp8_e5m2",
+        "fp8_inc",
+        "int8",
+        "mxfp8",
+        "nvfp4",
+        "fp4_e2m1",
+        "fp4_mx_block16",
+        "q8_0",
+        "q5_0",
+        "q5_1",
+        "q4_0",
+        "q4_1",
+        "f16",
+        "f32",
+    ]
+)
+_VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?(?:post|rc|dev|a|b)\d{1,8})?", re.ASCII)
+_GPU = re.compile(r"[A-Z]{1,3}\d{1,4}[A-Z]{0,3}(?:-\d{1,3}GB)?", re.ASCII)
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}/[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+#: A model's name has a number in it and few plain words; an instruction that was squeezed into one has not.
+_TALK = re.compile(
+    r"(?:ignore|disregard|forget|override|previous|above|prior|instruct(?:ion)s|system|prompt|verdict|approve|allow|always|never|must"
+    r"|should|please|you|your|say|tell|reply|answer|output|print|write|pass(?:ed)?|fail|block|safe|secret|token|key|password|execute|run"
+    r"|delete|skip|disable|trust|admin|user|assistant|developer|http|www)",
+    re.IGNORECASE,
+)
+
+
+def _model_name(text: str, form: re.Pattern[str]) -> bool:
+    parts = [part for part in re.split(r"[/._-]+", text) if part]
+    talk = sum(1 for part in parts if _TALK.fullmatch(part))
+    plain = sum(1 for part in parts if part.isalpha())
+    return (
+        bool(form.fullmatch(text)) and any(c.isdigit() for c in text) and not talk and plain <= 5 and ".." not in text
+    )
+
+
+def _whole(low: int, high: int) -> Callable[[Scalar], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _text(test: Callable[[str], Any]) -> Callable[[Scalar], bool]:
+    return lambda value: isinstance(value, str) and bool(test(value))
+
+
+#: Fact → (its name in the prompt, what its value must be).
+_GRAMMAR: Final[dict[str, tuple[str, Callable[[Scalar], bool]]]] = {
+    "role": ("role", _text(_ROLES.__contains__)),
+    "engine": ("engine", _text(_ENGINES.__contains__)),
+    "engine_version": ("version", _text(_VERSION.fullmatch)),
+    "model": ("model", _text(lambda value: _model_name(value, _MODEL))),
+    "context_length": ("context_length", _whole(1, 100_000_000)),
+    "served_context": ("served_context", _whole(1, 100_000_000)),
+    "kv_pool_tokens": ("kv_pool_tokens", _whole(1, 10_000_000_000)),
+    "page_size": ("page_size", _whole(1, 65_536)),
+    "kv_cache_dtype": ("kv_cache_dtype", _text(_DTYPES.__contains__)),
+    "memory_fraction": (
+        "memory_fraction",
+        lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v <= 1,
+    ),
+    "tensor_parallel": ("tp", _whole(1, 4_096)),
+    "pipeline_parallel": ("pp", _whole(1, 4_096)),
+    "data_parallel": ("dp", _whole(1, 4_096)),
+    "replicas": ("replicas", _whole(0, 100_000)),
+    "gpu": ("gpu", _text(_GPU.fullmatch)),
+    "gpu_count": ("gpu_count", _whole(1, 100_000)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A deployment as the prompt has it: values that match their grammar, and the kinds of those that do not."""
+
+    values: dict[str, Any]
+    left_out: tuple[str, ...]
+
+
+def typed(deployment: Deployment) -> Typed:
+    """The facts of one deployment that may leave the repository."""
+    values: dict[str, Any] = {}
+    left_out: list[str] = []
+    for name, (shown, fits) in _GRAMMAR.items():
+        fact = deployment.fact(name)
+        if fact.value is None:
+            continue
+        if fits(fact.value):
+            values[shown] = fact.value if isinstance(fact.value, (int, float)) else str(fact.value)
+        else:
+            left_out.append(shown)
+    if "model" not in values and (served := _served_name(deployment)) is not None:
+        values["model"] = served
+        left_out = [kind for kind in left_out if kind != "model"]
+    if "kv_pool_tokens" in values:
+        values["kv_pool_source"] = _pool_source(deployment.kv_pool_tokens)
+    for shown, number in (
+        ("first_rejected_length", deployment.first_rejected_length),
+        ("full_request_needs", builtin.needs(deployment)),
+    ):
+        if number is not None and 0 < number <= 10_000_000_000:
+            values[shown] = number
+    return Typed(values, tuple(left_out))
+
+
+def _served_name(deployment: Deployment) -> str | None:
+    name = deployment.served_model_name.value
+    return str(name) if isinstance(name, str) and _model_name(name, _NAME) else None
+
+
+def _pool_source(fact: Fact) -> str:
+    return "upper-bound" if fact.bound else "stale" if fact.stale else fact.kind or "unknown"
+
+
+# --- findings ----------------------------------------------------------------------------------------------------------
+
+_ID = re.compile(r"[a-z0-9][a-z0-9.-]{1,63}", re.ASCII)
+
+
+def _findings(deployment: Deployment, check: Check) -> list[str]:
+    """Rule ids (and advisories) with their verdict: words of our own catalogue, checked all the same."""
+    ids = (deployment.id, f"{deployment.environment}/{deployment.group}")
+    found = [
+        f"{finding.advisory or finding.rule}={finding.verdict}"
+        for finding in check.counted
+        if finding.deployment in ids and finding.verdict in ("block", "unknown", "warn")
+        if _ID.fullmatch(finding.rule) and _ID.fullmatch(finding.advisory or "none")
+    ]
+    return list(dict.fromkeys(found))[:_MAX_FINDINGS]
+
+
+def _lines(facts: Facts, check: Check) -> Iterator[tuple[str, Typed]]:
+    """One JSON object a deployment; group and environment are numbers, so that pairs stay together without names."""
+    groups: dict[tuple[str, str], str] = {}
+    environments: dict[str, str] = {}
+    for name, deployment in list(numbered(facts).items())[:MAX_DEPLOYMENTS]:
+        entry = typed(deployment)
+        values = {
+            "id": name,
+            "environment": environments.setdefault(deployment.environment, f"e{len(environments) + 1}"),
+            "group": groups.setdefault((deployment.environment, deployment.group), f"g{len(groups) + 1}"),
+            **entry.values,
+        }
+        if found := _findings(deployment, check):
+            values["findings"] = found
+        yield json.dumps(values, separators=(",", ":")), Typed(values, entry.left_out)
+
+
+# --- the text ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import SandboxedEnvironment
+
+    return SandboxedEnvironment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
+    )
+
+
+def render(
+    facts: Facts,
+    check: Check,
+    *,
+    language: Language,
+    template: str | None = None,
+    incident: Incident | None = None,
+) -> str:
+    """The filled prompt. ``template`` is a user's own (text of ``llm.prompt`` from the base); raises UsageError where it is wrong."""
+    incident = incident or next(iter(incidents.registry().values()))
+    lines = list(_lines(facts, check))
+    left_out = [f"{line.values['id']}: {', '.join(line.left_out)}" for _, line in lines if line.left_out]
+    values = {
+        "title": incident.title[language],
+        "story": " ".join(incident.story[language].split()),
+        "preconditions": [texts[language] for texts in incident.preconditions],
+        "lessons": [{"topic": topic, "text": texts[language]} for topic, texts in incident.lessons],
+        "would_have_caught": [texts[language] for texts in incident.would_have_caught],
+        "required_topics": list(incident.required_topics),
+        "deployments": [text for text, _ in lines],
+        "left_out": left_out,
+        "further": max(0, len(facts.deployments) - MAX_DEPLOYMENTS),
+        "pools": _pools(line for _, line in lines),
+    }
+    return _fill(template, language, values)
+
+
+def _pools(lines: Iterable[Typed]) -> list[dict[str, Any]]:
+    """Model, context and pool of each deployment for the sentence that states them; None where unknown."""
+    names = ("id", "role", "engine", "version", "model", "context_length", "kv_pool_tokens", "first_rejected_length")
+    return [{name: line.values.get(name) for name in names} for line in lines]
+
+
+def _fill(template: str | None, language: Language, values: dict[str, Any]) -> str:
+    import jinja2
+
+    text = template if template is not None else resources.text("prompts", f"checklist.{language}.md.j2")
+    try:
+        return _environment().from_string(text).render(values)
+    except jinja2.TemplateSyntaxError as error:
+        raise UsageError(
+            f"the prompt template is wrong in line {error.lineno}; mend it or leave llm.prompt out"
+        ) from None
+    except jinja2.TemplateError:
+        raise UsageError(
+            "the prompt template uses a name that is not there or not allowed; mend it or leave llm.prompt out"
+        ) from None
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError):
+        raise UsageError("the prompt template could not be filled; mend it or leave llm.prompt out") from None
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens as a guess that needs no tokenizer: four ASCII characters a token, one and a third token a Hangul or other
+    wide character pair. Within about a fifth of what current tokenizers count for such prompts; no more than an estimate."""
+    ascii_ = sum(1 for character in text if character < "\x80")
+    return round(ascii_ / 4 + (len(text) - ascii_) * 0.7)
