@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
+from typing import Final, Literal
 
 from checklistbot.model import Scalar
 
@@ -69,6 +69,10 @@ class Entry:
     rank: str
 
 
+#: Amounts that are none when they are not above zero (SGLang prints negative pools before it dies).
+_POSITIVE: Final = frozenset(("kv_pool_tokens", "context_length", "served_context", "page_size", "blocks"))
+
+
 @dataclass(slots=True)
 class Notes:
     """All that one start of one server has said. ``input`` holds what its own arguments stated (for
@@ -76,8 +80,20 @@ class Notes:
 
     first_line: int
     entries: dict[str, dict[tuple[int, str], Entry]] = field(default_factory=dict)
+    ranks: set[str] = field(default_factory=set)
+
+    def see(self, rank: str) -> None:
+        """Note that a process or rank wrote something."""
+        if rank and len(self.ranks) < MAX_RANKS:
+            self.ranks.add(rank)
+
+    def pools(self) -> list[Entry]:
+        """Every entry of a pool, in tokens or blocks."""
+        return [entry for key in ("kv_pool_tokens", "blocks") for entry in self.entries.get(key, {}).values()]
 
     def add(self, said: Said, line: int, rank: str) -> None:
+        if said.key in _POSITIVE and not (isinstance(said.value, (int, float)) and said.value > 0):
+            return
         kept = self.entries.setdefault(said.key, {})
         place = (said.strength, rank)
         if place in kept:
@@ -114,6 +130,9 @@ class Notes:
         return any(key in self.entries for key in ("kv_pool_tokens", "blocks", "fatal", "died", "ready"))
 
 
+Repeat = Literal["restart", "rank", "update"]
+
+
 @dataclass(frozen=True, slots=True)
 class LogGrammar:
     """The log half of an engine.
@@ -122,8 +141,9 @@ class LogGrammar:
     lines that only help (who wrote this, a launch command), looked for at the head of a log and near an anchor.
     ``read`` yields what a message says; it is called for messages that hold one of them. ``settle`` adds what
     follows from several lines together (blocks × block size) and ``fits`` says whether one request of full context
-    fits, None where it cannot be told. ``once_per_rank``: a rank prints its pool once a start, so a second time
-    means a restart.
+    fits, None where it cannot be told. ``repeat`` says what it means that one
+    rank prints its pool again: another start, another rank that the line does not name, or a newer value of the
+    same pool. ``hosts`` are engines that run inside this one: their lines in the same stream are its own.
     """
 
     engine: str
@@ -132,7 +152,8 @@ class LogGrammar:
     read: Callable[[Record], Iterable[Said]]
     fits: Callable[[Notes], bool | None]
     settle: Callable[[Notes], None] = lambda notes: None
-    once_per_rank: bool = True
+    repeat: Repeat = "restart"
+    hosts: tuple[str, ...] = ()
     variant: str | None = None
 
 
@@ -150,9 +171,10 @@ def grammars() -> tuple[LogGrammar, ...]:
 
 # --- shared pieces of the engines' patterns -------------------------------------------------------------------------
 
+#: The value is only looked at, so that a quoted command behind ``bash -c`` is searched for flags as well.
 _FLAG = re.compile(
     r"(?<![\w-])(?:--([A-Za-z][\w.-]{0,80})|-(tp|pp|dp|dcp|m|c|np|ctk|ctv|a|hf))(?:\s{0,20}=\s{0,20}|\s{1,20})"
-    r"(\"[^\"]{0,512}\"|'[^']{0,512}'|[^\s\"'`-][^\s\"'`]{0,1024}|-?\d[\d.]{0,30})"
+    r"(?=(\"[^\"]{0,512}\"|'[^']{0,512}'|[^\s\"'`-][^\s\"'`]{0,1024}|-?\d[\d.]{0,30}))"
 )
 #: A log that begins in the middle of a command begins in the middle of a flag.
 _CUT_FLAG = re.compile(r"([a-z]{1,40}(?:-[a-z]{1,40}){1,6})[ =](\S{1,1024})")
@@ -222,6 +244,38 @@ def dtype_of(text: str) -> str | None:
     """A KV cache type without ``torch.``, eight-bit floats by the name that the flags use."""
     name = name_of(text.removeprefix("torch.").rstrip(".,"))
     return _DTYPES.get(name, name) if name else None
+
+
+_RANK = re.compile(r"(TP|DP|PP)_?(\d{1,5})")
+
+
+def ranks_of(notes: Notes) -> dict[str, int]:
+    """How many TP, DP and PP ranks there are by those that wrote: two or more without a gap, or most of 2, 4, 8, …
+    of them."""
+    found: dict[str, set[int]] = {}
+    for rank in notes.ranks:
+        for kind, number in _RANK.findall(rank):
+            found.setdefault(kind, set()).add(int(number))
+    return {kind: max(numbers) + 1 for kind, numbers in found.items() if _complete(numbers)}
+
+
+def _complete(numbers: set[int]) -> bool:
+    count = max(numbers) + 1
+    power_of_two = count & (count - 1) == 0
+    return len(numbers) > 1 and 0 in numbers and (len(numbers) == count or (power_of_two and 2 * len(numbers) >= count))
+
+
+#: Strength of what only follows from other lines; it is told as a fact, but not as an input that a pool was taken
+#: under.
+FOLLOWS: Final = 12
+
+
+def settle_ranks(notes: Notes) -> None:
+    """Parallel sizes that nothing states, from the ranks that wrote."""
+    names = {"TP": "tensor_parallel", "DP": "data_parallel", "PP": "pipeline_parallel"}
+    for kind, count in ranks_of(notes).items():
+        if not notes.has(names[kind]):
+            notes.add(Said(names[kind], count, FOLLOWS), notes.first_line, "")
 
 
 def pool_fits(notes: Notes) -> bool | None:

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from checklistbot.engines._log import (
+    FOLLOWS,
     LogGrammar,
+    Notes,
     Reader,
     Record,
     Said,
@@ -22,6 +24,7 @@ from checklistbot.engines._log import (
     name_of,
     pool_fits,
     read_flags,
+    settle_ranks,
     whole,
 )
 
@@ -217,6 +220,7 @@ def _read(record: Record) -> Iterator[Said]:
     if any(word in text for word in _LAUNCH) or "--mem-fraction-static" in text or "--disaggregation-mode" in text:
         if any(word in text for word in _LAUNCH):
             yield Said("boot", "command")
+            yield Said("command", True)
         if "Raise --mem-fraction-static" not in text and "increase --mem-fraction-static" not in text:
             yield from read_flags(text, _FLAGS)
     if "max_total_num_tokens" in text:
@@ -226,6 +230,15 @@ def _read(record: Record) -> Iterator[Said]:
     elif record.text[:200].count("=") and "Error" not in text:
         yield from _arguments(text, 35)
     yield from _other(text)
+
+
+def _settle(notes: Notes) -> None:
+    """Parallel sizes from ranks; a command without a TP flag whose server prints no other rank than TP0 runs on one
+    GPU."""
+    settle_ranks(notes)
+    alone = not any(re.search(r"TP[1-9]", rank) for rank in notes.ranks)
+    if alone and notes.has("command") and notes.has("kv_pool_tokens") and not notes.has("tensor_parallel"):
+        notes.add(Said("tensor_parallel", 1, FOLLOWS), notes.first_line, "")
 
 
 LOG: Final = LogGrammar(
@@ -244,4 +257,5 @@ LOG: Final = LogGrammar(
     ),
     read=_read,
     fits=pool_fits,
+    settle=_settle,
 )  # fmt: skip

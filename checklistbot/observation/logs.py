@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import Any, BinaryIO, Final
 
 from checklistbot.encode import Untrusted, redact
-from checklistbot.engines._log import Entry, LogGrammar, Notes, Record, Said, grammars
+from checklistbot.engines._log import FOLLOWS, MAX_RANKS, Entry, LogGrammar, Notes, Record, Said, grammars
 from checklistbot.model import (
     FACT_NAMES,
     Candidate,
@@ -33,6 +33,8 @@ from checklistbot.observation.stream import Stretch, Stretches, open_stream, was
 MAX_SERVERS: Final = 256
 MAX_STARTS: Final = 64
 _JOIN_LINES: Final = 12
+#: A dump that opens a bracket at the end of its line goes on for more lines than a sentence does.
+_BLOCK_LINES: Final = 200
 _COMMAND_LINES: Final = 120
 _JOIN_LENGTH: Final = 1 << 16
 #: Two pools of one rank further apart than this (seconds) belong to two starts.
@@ -168,6 +170,8 @@ class _Reader:
     def __init__(self, name: str) -> None:
         self.name = name
         self.servers: dict[tuple[str, str], _Server] = {}
+        self.hints: dict[str, dict[str, Entry]] = {}
+        self.waiting: dict[str, set[str]] = {}
         every = [a for grammar in grammars() for a in (*grammar.anchors, *grammar.colour)]
         self._anchor = re.compile("|".join(re.escape(a.decode()) for a in sorted(set(every), key=len, reverse=True)))
         self._per_grammar = [
@@ -187,23 +191,36 @@ class _Reader:
             for record in records(stretch.number + offset, line):
                 by_stream.setdefault(record.stream, []).append(record)
         for found in by_stream.values():
+            self._see_ranks(found)
             for record in self._joined(found):
                 self._read(record)
+
+    def _see_ranks(self, found: list[Record]) -> None:
+        """Note every rank that writes, whatever it says: the ranks tell the parallel sizes where nothing else
+        does."""
+        stream = found[0].stream
+        servers = [server for (place, _), server in self.servers.items() if place == stream]
+        waiting = self.waiting.setdefault(stream, set()) if len(self.waiting) < MAX_SERVERS else set()
+        for rank in {record.rank for record in found if "TP" in record.rank or "PP" in record.rank}:
+            for server in servers:
+                server.now.see(rank)
+            if not servers and len(waiting) < MAX_RANKS:
+                waiting.add(rank)
 
     def _joined(self, found: list[Record]) -> Iterator[Record]:
         """Each record that holds an anchor, joined with the lines that its message was wrapped over."""
         widths: dict[int, int] = {}
         for record in found:
             widths[record.raw_length] = widths.get(record.raw_length, 0) + 1
+        done = 0
         for index, record in enumerate(found):
-            if not self._anchor.search(record.text):
+            if index < done or not self._anchor.search(record.text):
                 continue
-            if _is_argument(record) and not record.comment:
+            if record.text.endswith("\\") or (_is_argument(record) and not record.comment):
                 yield self._command(found, index)
-            elif not record.text.endswith("\\"):
-                yield self._wrapped(found, index, widths)
-            else:
-                yield self._command(found, index)
+                continue
+            text, done = self._wrapped(found, index, widths)
+            yield record if text is record.text else replace(record, text=text)
 
     def _command(self, found: list[Record], index: int) -> Record:
         """A launch command, or one line of an argument list, with the lines that belong to it."""
@@ -216,22 +233,28 @@ class _Reader:
         words = [record.text.rstrip("\\").strip(" ,") for record in found[start:stop] if not record.comment]
         return replace(found[index], number=found[start].number, text=" ".join(words)[:_JOIN_LENGTH])
 
-    def _wrapped(self, found: list[Record], index: int, widths: dict[int, int]) -> Record:
+    def _wrapped(self, found: list[Record], index: int, widths: dict[int, int]) -> tuple[str, int]:
+        """A message with the lines that it was wrapped over, and the index behind them."""
         record = found[index]
         text = record.text
-        for previous, after in zip(found[index:], found[index + 1 : index + 1 + _JOIN_LINES], strict=False):
-            if after.fresh or not after.text or len(text) > 8192 or after.text.startswith(("```", "Traceback")):
-                break
-            if self._anchor.match(after.text) or after.comment != record.comment:
-                break
+        lines = _BLOCK_LINES if text.endswith(("{", "(")) else _JOIN_LINES
+        for at in range(index + 1, min(len(found), index + 1 + lines)):
+            previous, after = found[at - 1], found[at]
             # A terminal cuts at its width, within a word; people and editors break between words.
-            tight = (
-                previous.raw_length >= 60
-                and widths.get(previous.raw_length, 0) > 1
-                and not previous.text.endswith((" ", ","))
-            )
+            full = previous.raw_length >= 60 and widths[previous.raw_length] > 1
+            tight = full and not previous.text.endswith((" ", ",")) and not after.text[:1].isupper()
+            if after.fresh or not after.text or len(text) > 8192 or after.comment != record.comment:
+                return text, at
+            if after.text.startswith(("```", "Traceback", "--")) or self._begins(after.text, tight=tight):
+                return text, at
             text += ("" if tight else " ") + after.text
-        return record if text is record.text else replace(record, text=text)
+        return text, min(len(found), index + 1 + lines)
+
+    def _begins(self, text: str, *, tight: bool) -> bool:
+        """True if a line without a prefix is a message of its own rather than the rest of the one before."""
+        if self._anchor.match(text):
+            return True
+        return not tight and text[0].isupper() and self._strong.search(text) is not None
 
     def _read(self, record: Record) -> None:
         for grammar, anchor in self._per_grammar:
@@ -240,6 +263,17 @@ class _Reader:
                 if said:
                     self._note(grammar, record, said)
 
+        if "odel" in record.text or "max_model_len" in record.text:
+            self._hint(record)
+
+    def _hint(self, record: Record) -> None:
+        """What a line says without saying of which engine; it fills gaps of the only server of its stream."""
+        kept = self.hints.setdefault(record.stream, {}) if len(self.hints) < MAX_SERVERS else {}
+        if match := _MODEL_HINT.search(record.text):
+            kept.setdefault("model", Entry(match[1] or match[2], 5, record.number, record.rank))
+        if match := _LENGTH_HINT.search(record.text):
+            kept.setdefault("context_length", Entry(int(match[1]), 5, record.number, record.rank))
+
     def _note(self, grammar: LogGrammar, record: Record, said: list[Said]) -> None:
         key = (record.stream, grammar.engine)
         server = self.servers.get(key)
@@ -247,7 +281,9 @@ class _Reader:
             if len(self.servers) >= MAX_SERVERS:
                 return
             server = self.servers[key] = _Server(grammar, record.stream, [Notes(record.number)])
+            server.now.ranks |= self.waiting.get(record.stream, set())
         rank = self._rank(server, record, said)
+        server.now.see(record.rank)
         for one in said:
             server.now.add(one, record.number, rank)
 
@@ -258,33 +294,47 @@ class _Reader:
         context = next((one.value for one in said if one.key == "context_length"), None)
         for one in said:
             if one.key == "boot":
-                mark = (one.value, record.rank)
+                mark = (one.value, _PID.sub("", record.rank))
                 if now.settled or mark in server.boots:
                     server.begin(record.number)
                 server.boots.add(mark)
                 return record.rank
         rank = record.rank
+        if self._profiles_again(server, record, said):
+            server.begin(record.number)
         if pools:
-            rank = self._pool_rank(server, record, pools[0].strength, context)
+            rank = self._pool_rank(server, record, 80 if pools[0].key == "blocks" else pools[0].strength, context)
         elif context is not None and server.pool_at and now.has("factor") and context != now.number("context_length"):
             # vLLM names the context in the line behind the pool: another context is another start.
             self._move_last_pool(server, record)
         return rank
 
+    @staticmethod
+    def _profiles_again(server: _Server, record: Record, said: list[Said]) -> bool:
+        """True if a rank measures its memory a second time behind a pool: measuring comes first, so this is another
+        start."""
+        if server.grammar.repeat == "update" or not all(
+            one.key in ("kv_gib", "memory_fraction", "seen") for one in said
+        ):
+            return False
+        measured = [entry for entry in server.now.strongest("kv_gib") if entry.rank == record.rank]
+        measures = any(one.key == "kv_gib" for one in said)
+        return measures and any(entry.line < last.line for entry in measured for last in server.now.pools())
+
     def _pool_rank(self, server: _Server, record: Record, strength: int, context: Scalar | None) -> str:
         now, place = server.now, f"{record.rank}/{strength}"
         if now.has("fatal") or now.has("died"):
             server.begin(record.number)
-        elif place in server.pool_at and strength >= 80:
+        elif place in server.pool_at and strength >= 80 and server.grammar.repeat != "update":
             before = server.pool_at[place]
             known = before is not None and record.seconds is not None
             gap = record.seconds - before if before is not None and record.seconds is not None else 0.0
             elsewhere = context is not None and now.has("context_length") and context != now.number("context_length")
-            if server.grammar.once_per_rank or elsewhere or (known and not 0 <= gap <= _SAME_START):
+            if server.grammar.repeat == "restart" or elsewhere or (known and not 0 <= gap <= _SAME_START):
                 server.begin(record.number)
         server.pool_at[place] = record.seconds
         copy = server.copies[place] = server.copies.get(place, 0) + 1
-        return record.rank if copy == 1 or server.grammar.once_per_rank else f"{record.rank} #{copy}".strip()
+        return record.rank if copy == 1 or server.grammar.repeat != "rank" else f"{record.rank} #{copy}".strip()
 
     def _move_last_pool(self, server: _Server, record: Record) -> None:
         """The pool that stands just before this line opens the new start that its context reveals."""
@@ -301,10 +351,19 @@ class _Reader:
         for key, place, entry in moved:
             server.now.entries.setdefault(key, {})[(place[0], record.rank)] = entry
 
+    def _give_hints(self, servers: list[_Server]) -> None:
+        for stream, found in self.hints.items():
+            mine = [server for server in servers if server.stream == stream or not stream]
+            if len(mine) == 1:
+                for key, entry in found.items():
+                    if not (key == "model" and mine[0].now.has("served_model_name")):
+                        mine[0].now.entries.setdefault(key, {(5, ""): entry})
+
     # --- starts → deployments ---------------------------------------------------------------------------------------
 
     def finish(self, skipped: tuple[Skipped, ...], *, cut: bool) -> LogReading:
-        servers = _merged(list(self.servers.values()))
+        servers = _merged(list(self.servers.values()), self.name)
+        self._give_hints(servers)
         now: list[Deployment] = []
         earlier: list[Deployment] = []
         extras: dict[str, Extras] = {}
@@ -320,6 +379,14 @@ class _Reader:
         named = _unique(now, servers, self.name)
         renamed = {new.id: extras[old.id] for old, new in zip(now, named, strict=True)}
         return LogReading(tuple(named), tuple(earlier), skipped, cut, renamed)
+
+
+#: "Model: org/name" of an issue form, and what /v1/models answered.
+_MODEL_HINT = re.compile(
+    r"(?:^|\s)\**[Mm]odel(?: (?:name|path|id))?\**: ?\**[ `\"']{0,3}(?:((?:[\w.-]{1,100}/)[\w./-]{1,300})|([A-Za-z][\w.-]*-[\w.-]+)\W*$)"
+)
+_LENGTH_HINT = re.compile(r"\"max_model_len\": ?(\d{1,12})")
+_PID = re.compile(r" ?pid=\d+")
 
 
 def _is_argument(record: Record) -> bool:
@@ -348,9 +415,10 @@ def _tells(notes: Notes) -> bool:
     return any(notes.has(key) for key in _TELLING)
 
 
-def _merged(servers: list[_Server]) -> list[_Server]:
-    """Servers that are worth reporting: lines without a prefix join the only stream there is; streams that say
-    nothing go."""
+def _merged(servers: list[_Server], name: str) -> list[_Server]:
+    """Servers that are worth reporting: a host takes the lines of the engine inside it, lines without a prefix join
+    the only stream there is, streams that say nothing go."""
+    servers = _hosted(servers, name)
     by_engine: dict[str, list[_Server]] = {}
     for server in servers:
         by_engine.setdefault(server.grammar.engine, []).append(server)
@@ -361,9 +429,22 @@ def _merged(servers: list[_Server]) -> list[_Server]:
             _absorb(named[0], bare[0])
             servers.remove(bare[0])
     telling = [server for server in servers if any(_tells(notes) for notes in server.starts)]
-    if telling:
-        return telling
-    return servers[:1]
+    return telling or servers[:1]
+
+
+def _hosted(servers: list[_Server], name: str) -> list[_Server]:
+    """Servers without those that run inside another of the same stream. The inner lines alone are the host's if the
+    log's name says so."""
+    kept = list(servers)
+    for grammar in grammars():
+        for inner in [server for server in servers if server.grammar.engine in grammar.hosts]:
+            outer = next((s for s in servers if s.grammar is grammar and s.stream in (inner.stream, "")), None)
+            if outer is not None:
+                _absorb(outer, inner)
+                kept.remove(inner)
+            elif grammar.engine in PurePath(name).name.lower():
+                inner.grammar = grammar
+    return kept
 
 
 def _absorb(server: _Server, other: _Server) -> None:
@@ -412,7 +493,11 @@ def _taken_under(notes: Notes) -> dict[str, Scalar]:
     found: dict[str, Scalar] = {}
     for key in INPUTS:
         entry = notes.best(key)
-        if entry is not None and not (key in ("max_running_requests", "chunked_prefill_size") and entry.strength < 30):
+        if (
+            entry is not None
+            and entry.strength > FOLLOWS
+            and not (key in ("max_running_requests", "chunked_prefill_size") and entry.strength < 30)
+        ):
             found[key] = _value(entry.value)
     if notes.has("pool_depends_on_context"):
         found["pool_depends_on_context"] = True
