@@ -11,6 +11,7 @@ from typing import Final
 
 from checklistbot.discovery import yaml_docs
 from checklistbot.discovery.interpret.marks import Place, relocate, word
+from checklistbot.discovery.interpret.pyvalues import Map, Seq, Value
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
 
@@ -26,6 +27,7 @@ class Text:
     text: str
     at: Place
     starts: tuple[tuple[int, int], ...] = ()
+    origin: Value | None = None
 
     def places(self) -> list[Place]:
         """Where each line of the text stands in the file."""
@@ -35,8 +37,26 @@ class Text:
         known = [s for s, _ in self.starts]
         return [(self.at[0], self.starts[max(bisect.bisect_right(known, o) - 1, 0)][1]) for o in offsets]
 
+    def structure(self) -> Value | None:
+        """The text as YAML, each value with its line of the file."""
+        from checklistbot.discovery.interpret import data_files
+
+        loaded = self.origin or data_files.load(self.text, self.at, "yaml")
+        if loaded is not None and self.origin is None and self.starts:
+            move(loaded, self.at[1], self.places())
+        return loaded
+
     def word(self) -> Word:
         return dataclasses.replace(word(self.text, self.at), starts=self.starts)
+
+
+def move(value: Value, first: int, places: Sequence[Place]) -> None:
+    """Loaded data counts the lines of its text from ``first``; give them the file's."""
+    line = value.at[1] - first
+    if 0 <= line < len(places):
+        value.at = places[line]
+    for child in value.data.values() if isinstance(value, Map) else value.data if isinstance(value, Seq) else ():
+        move(child, first, places)
 
 
 def launches_of(tree: Tree, template: Launch, text: Text) -> list[Launch]:

@@ -270,11 +270,8 @@ class Resource:
         if len(text) < 12 or not re.search(r"\s", text):
             return
         if text.lstrip()[:1] in "[{" and '"image"' in text:
-            from checklistbot.discovery.interpret import data_files
-
-            loaded = data_files.load(text, value.at, "yaml")
+            loaded = embed.Text(text, value.at, value.starts).structure()
             if loaded is not None:
-                _move(loaded, embed.Text(text, value.at, value.starts).places())
                 yield from self._walk(loaded, template, 1)
             return
         place = dataclasses.replace(template, line=value.at[1], path=value.at[0])
@@ -349,19 +346,9 @@ class Resource:
             self.path,
             text_of(name) if name is not None else self.label,
             text_of(chart) if isinstance(chart, Const) else None,
-            [embed.Text(str(t.value), t.at, t.starts) for t in texts],
+            [embed.Text(str(t.value), t.at, t.starts, t.origin) for t in texts],
             pairs,
         )
-
-
-def _move(value: Value, places: list[Place]) -> None:
-    """Loaded data counts lines of its text; give them the file's."""
-    first = places[0][1] if places else 1
-    line = value.at[1] - first
-    if places and 0 <= line < len(places):
-        value.at = places[line]
-    for child in value.data.values() if isinstance(value, Map) else value.data if isinstance(value, Seq) else ():
-        _move(child, places)
 
 
 def _mentions(body: hcl.Body, kind: str, label: str) -> bool:

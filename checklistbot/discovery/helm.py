@@ -1,0 +1,50 @@
+"""Helm charts whose templates and values are both in the repository, by our own substitution (``interpret/charts.py``).
+
+Each ``values-NAME.yaml`` is the environment NAME; without one the chart's own values are ``default``. A chart that an Argo CD, Flux,
+Helmfile or Terraform release of the same tree installs is reported there. What cannot be rendered is listed as skipped, with
+the command that pipes it in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from checklistbot.discovery.base import Format
+from checklistbot.discovery.tree import Tree
+from checklistbot.engines.base import Launch
+
+_TEMPLATE = re.compile(r"(?:^|/)templates/")
+_VALUES = re.compile(r"(?:^|/)(?:values[^/]*|[^/]*values|(?:environments|envs?|values|overlays|stages|clusters)/[^/]+)\.ya?ml$")
+
+
+def claims(path: str, text: str) -> bool:
+    """Files under ``templates/`` and values files."""
+    return (_TEMPLATE.search(path) is not None and path.endswith((".yaml", ".yml", ".tpl"))) or _VALUES.search(path) is not None
+
+
+def consumes(tree: Tree, path: str, text: str) -> Iterable[str]:
+    """All that rendering the chart reads."""
+    from checklistbot.discovery.interpret import charts
+
+    chart = charts.chart_of(tree, path)
+    return charts.owned(chart) if chart is not None and path in charts.owned(chart) else ()
+
+
+def launches(tree: Tree, path: str, text: str) -> Iterable[Launch]:
+    """The whole chart, once: the first of its files that holds an engine word reports it."""
+    from checklistbot.discovery.interpret import charts, releases
+
+    chart = charts.chart_of(tree, path)
+    if chart is None or releases.first_with_engine_word(tree, charts.owned(chart)) != path:
+        return []
+    if chart.root in releases.referenced(tree):
+        return []
+    found: list[Launch] = []
+    environments = charts.environments(chart)
+    for name, values in environments.items():
+        found += charts.launches(tree, chart, [charts.read_values(tree, values)], environment=name)
+    return found if environments else charts.launches(tree, chart, [])
+
+
+FORMAT = Format("helm", claims, launches, consumes=consumes)
