@@ -249,6 +249,14 @@ def test_the_number_is_found_by_the_head_branch(github, clock, bot) -> None:
     assert done.url == "https://github.com/octo/serving/pull/9#issuecomment-1001"
 
 
+def test_a_server_that_ignores_the_filter_misleads_nobody(github, clock, bot) -> None:
+    github.ignores_head = True
+    github.pulls["octo/serving", 9] = Pull(9, "forker", "Topic", "a" * 40)
+    with pytest.raises(GitHubError, match="no open pull request"):
+        post(github, clock, "x", 1, target=Target("octo/serving", head_ref="forker:topic"))
+    assert post(github, clock, "x", 1, target=Target("octo/serving", head_ref="Octo:topic")).comment_id == 1001
+
+
 def test_no_open_pull_request_with_that_head(github, clock, bot) -> None:
     github.pulls["octo/serving", 9] = Pull(9, "forker", "topic", "b" * 40, state="closed")
     with pytest.raises(GitHubError, match="no open pull request of octo/serving has the head forker:topic"):
@@ -513,8 +521,12 @@ def test_nothing_of_token_or_body_reaches_an_error(github, clock, bot) -> None:
 
 
 def test_bodies_are_not_logged(github, clock, bot, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("DEBUG"):
+    with caplog.at_level("DEBUG"), caplog.at_level("DEBUG", logger="github"):
         post(github, clock, "the secret body", 1)
+        github.moved["octo/old-name"] = "octo/serving"
+        with pytest.raises(GitHubError):
+            post(github, clock, "another secret body", 2, target=Target("octo/old-name", pr=7))
+    assert not [record for record in caplog.records if record.name.startswith("github")]
     assert "secret body" not in caplog.text
     assert "ghs_test" not in caplog.text
 

@@ -127,6 +127,7 @@ class FakeGitHub:
         self.actors: dict[str, Actor] = {}
         self.pulls: dict[tuple[str, int], Pull] = {("octo/serving", 7): Pull(7)}
         self.moved: dict[str, str] = {}
+        self.ignores_head = False
         self.comments: dict[int, Stored] = {}
         self.next_id = 1000
         self.faults: list[Fault] = []
@@ -156,6 +157,7 @@ class FakeGitHub:
             self.actors, self.comments, self.calls, self.faults, self.seen = {}, {}, [], [], {}
             self.pulls = {("octo/serving", 7): Pull(7)}
             self.moved = {}
+            self.ignores_head = False
             self.next_id = 1000
             self.release.set()
             self.release = threading.Event()
@@ -269,7 +271,7 @@ class FakeGitHub:
 
     def list_pulls(self, repo: str, call: Call) -> tuple[int, Any, dict[str, str]]:
         """GitHub ignores a ``head`` that has no colon."""
-        head = call.query.get("head", "")
+        head = "" if self.ignores_head else call.query.get("head", "")
         pulls = [
             pull
             for (name, _), pull in self.pulls.items()
