@@ -191,9 +191,15 @@ def link_target(path: str) -> str:
 # --- the other sinks ------------------------------------------------------------------------------------------------
 
 
+#: What a workflow runner obeys at the start of a line; a terminal that wraps can put any word there.
+_RUNNER_COMMAND = re.compile(r"::(?=[A-Za-z_-]+[^\n]*::)|##(?=\[)")
+
+
 def terminal(text: str, *, limit: int = 2_000, keep: str = "") -> str:
-    """Text for a terminal: nothing that moves the cursor, colours, links or reorders."""
-    return clean(text, limit=limit, keep=keep)
+    """Text for a terminal: nothing that moves the cursor, colours, links or reorders, and nothing that a workflow runner, which
+    reads the same output, would take for a command."""
+    text = clean(text, limit=limit, keep=keep)
+    return _RUNNER_COMMAND.sub(lambda match: f"{match[0][0]} {match[0][1]}", text)
 
 
 def workflow_data(text: str, *, limit: int = 4_000) -> str:
