@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +31,89 @@ def expand(template: Launch, words: Sequence[Word], tree: Tree | None = None, *,
     launch = dataclasses.replace(peeled.launch, argv=tuple(settled(word) for word in peeled.words))
     if not serves(launch):
         return []
+    return [with_config(names_gpus(at_token(launch)), tree)]
+
+
+def at_token(launch: Launch) -> Launch:
+    """The launch at the line of its token, where that stands in the launch's own file."""
     token = launch_token(launch)
-    return [dataclasses.replace(launch, path=token.path, line=token.line) if token is not None else launch]
+    return dataclasses.replace(launch, line=token.line) if token is not None and token.path == launch.path else launch
+
+
+def names_model(launch: Launch) -> bool:
+    """True if the launch says which model it serves: what an image or a document needs to be a deployment."""
+    for engine in registry().values():
+        if engine.serves(launch):
+            deployment = engine.deployment(launch)
+            return deployment is not None and deployment.model.known
+    return False
+
+
+_DEVICES: Final = (
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ASCEND_RT_VISIBLE_DEVICES",
+)
+
+
+def names_gpus(launch: Launch) -> Launch:
+    """The number of GPUs by the list of visible devices, where nothing else says it."""
+    if launch.gpu_count is not None:
+        return launch
+    for name in _DEVICES:
+        word = launch.env.get(name)
+        if word is not None and re.fullmatch(r"\d+(?:,\d+)*", (word.text or "").strip()):
+            count = str((word.text or "").count(",") + 1)
+            return dataclasses.replace(launch, gpu_count=Word(count, word.path, word.line, word.raw))
+    return launch
+
+
+_CONFIG_FLAGS: Final = (
+    "--config",
+    "--extra_llm_api_options",
+    "--extra-engine-args",
+    "--extra_engine_args",
+    "--extra-llm-api-options",
+)
+
+
+def with_config(launch: Launch, tree: Tree | None) -> Launch:
+    """Configuration files of the tree that the command names, beside what is mounted already."""
+    if tree is None:
+        return launch
+    mounted = dict(launch.mounted)
+    for at, word in enumerate(launch.argv):
+        flag, equals, inline = (word.text or "").partition("=")
+        if flag not in _CONFIG_FLAGS:
+            continue
+        name = inline if equals else launch.argv[at + 1].text if at + 1 < len(launch.argv) else None
+        if name and name not in mounted:
+            found = _from_tree(tree, launch.path, name)
+            if found is not None:
+                mounted[name] = found
+    return dataclasses.replace(launch, mounted=mounted) if len(mounted) != len(launch.mounted) else launch
+
+
+def _from_tree(tree: Tree, beside: str, name: str) -> tuple[str, str, int] | None:
+    """A file by its path from the root or from beside the one that names it; of a path in a container, by its last two parts."""
+    from checklistbot.discovery.tree import Unreadable
+
+    folder = posixpath.dirname(beside)
+    candidates = (
+        [posixpath.normpath(posixpath.join(folder, name)), posixpath.normpath(name)] if not name.startswith("/") else []
+    )
+    if name.startswith("/"):
+        tail = "/".join(name.split("/")[-2:])
+        candidates += [path for path in tree.paths() if path == tail or path.endswith("/" + tail)][:1]
+    for candidate in candidates:
+        if tree.exists(candidate):
+            try:
+                return tree.read(candidate), candidate, 1
+            except Unreadable:
+                return None
+    return None
 
 
 def run_shell(

@@ -102,6 +102,7 @@ class Machine:
         self.found: list[Launch] = []
         self.output: list[Text] | None = None
         self.stdin: Text | None = None
+        self.pins: dict[str, Word] = {}
         self.steps = [0]
         self.function: str | None = None
         self.loop: list[str] = []
@@ -189,6 +190,7 @@ class Machine:
         child.variables = dict(self.variables)
         child.exported, child.functions, child.called = set(self.exported), dict(self.functions), self.called
         child.files, child.positional, child.steps = self.files, self.positional, self.steps
+        child.pins = self.pins
         child.function, child.loop, child.stdin = self.function, list(self.loop), self.stdin
         child.output = self.output
         return child
@@ -841,7 +843,7 @@ class Machine:
             return False
         template = dataclasses.replace(self.template, env={**self.template.env, **env}, qualifier=self._qualifier())
         before = len(self.found)
-        if self._applies(words):
+        if self._applies(words) or self._installs(words):
             return len(self.found) > before
         peeled = commands.peel(template, [_carried(word) for word in words])
         if peeled.script is not None or self._script_file(peeled) or self._script_input(peeled):
@@ -852,6 +854,18 @@ class Machine:
             raise _Leave("exit")
         return len(self.found) > before
 
+    def _installs(self, words: Sequence[Text]) -> bool:
+        """``pip install vllm==0.11.0`` and its relatives: the pin is the version of what is started later."""
+        plain = [word.plain for word in words]
+        if "install" not in plain[:6] and "add" not in plain[:3]:
+            return False
+        for word in words:
+            pin = commands.pin_of(word.plain)
+            if pin is not None:
+                path, line = word.place
+                self.pins[pin[0]] = Word(pin[1], path, line, word.plain)
+        return True
+
     def _qualifier(self) -> str | None:
         key = next((key for key in reversed(self.loop) if key and not key.isdigit()), None)
         return key or self.function or self.template.qualifier
@@ -859,11 +873,19 @@ class Machine:
     def _server(self, launch: Launch) -> None:
         if not commands.serves(launch):
             return
-        token = commands.launch_token(launch)
-        if token is not None:
-            launch = dataclasses.replace(launch, path=token.path or launch.path, line=token.line)
         files = {name: (text.plain, *text.place) for name, text in self.files.items()}
-        self.found.append(_with_devices(dataclasses.replace(launch, mounted={**files, **launch.mounted})))
+        launch = dataclasses.replace(launch, mounted={**files, **launch.mounted})
+        self.found.append(commands.with_config(commands.names_gpus(commands.at_token(self._pinned(launch))), self.tree))
+
+    def _pinned(self, launch: Launch) -> Launch:
+        """The version of a package that the script installed before."""
+        if launch.version is not None or launch.image is not self.template.image:
+            return launch
+        shown = " ".join(word.shown for word in launch.argv[:4])
+        for package, version in self.pins.items():
+            if package.replace("-", "_") in shown or package in shown:
+                return dataclasses.replace(launch, version=version)
+        return launch
 
     def _script_file(self, peeled: commands.Peeled) -> bool:
         """``bash FILE`` or ``FILE`` where the script wrote the file or a volume brings it."""
@@ -992,27 +1014,6 @@ def _moved(launch: Launch, change: Callable[[Word], Word], path: str) -> Launch:
         line=place.line,
         **fields,
     )
-
-
-_DEVICES: Final = (
-    "CUDA_VISIBLE_DEVICES",
-    "NVIDIA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "ASCEND_RT_VISIBLE_DEVICES",
-)
-
-
-def _with_devices(launch: Launch) -> Launch:
-    """The number of GPUs by the list of visible devices, where nothing else says it."""
-    if launch.gpu_count is not None:
-        return launch
-    for name in _DEVICES:
-        word = launch.env.get(name)
-        if word is not None and re.fullmatch(r"\d+(?:,\d+)*", word.text or ""):
-            count = str((word.text or "").count(",") + 1)
-            return dataclasses.replace(launch, gpu_count=Word(count, word.path, word.line, word.raw))
-    return launch
 
 
 def _chomped(text: Text) -> Text:
