@@ -154,6 +154,8 @@ class Table:
         value = self.take(key)
         if value is None:
             return default
+        if value.data is False and "off" in choices:  # YAML 1.1 reads a bare off as false
+            return "off"
         if value.data not in choices or not isinstance(value.data, str):
             raise value.wrong("one of " + ", ".join(choices))
         return value.data
