@@ -132,7 +132,12 @@ def settle(notes: Notes) -> None:
 
 LOG: Final = LogGrammar(
     engine="llama.cpp",
-    anchors=(b"n_ctx", b"SWA KV cache", b"llama_kv_cache", b"KV self size"),
+    anchors=(
+        b"llama_kv_cache",
+    ),
+    values=(
+        b"n_ctx", b"SWA KV cache", b"KV self size",
+    ),
     colour=(
         b"llama_", b"llama-server", b"n_slots", b"n_seq_max", b"kv_unified", b"general.name", b"loaded meta data", b"loading model",
         b"build: ", b"kv cache",

@@ -103,7 +103,12 @@ def _settle(notes: Notes) -> None:
 
 LOG: Final = LogGrammar(
     engine="lmdeploy",
-    anchors=(b"BlockManager", b"session_len", b"CacheConfig(", b"cache_block_seq_len"),
+    anchors=(
+        b"BlockManager", b"CacheConfig(",
+    ),
+    values=(
+        b"session_len", b"cache_block_seq_len",
+    ),
     colour=(b"[TM]", b"lmdeploy", b"LMDeploy", b"EngineConfig("),
     read=_read,
     fits=pool_fits,

@@ -137,17 +137,19 @@ Repeat = Literal["restart", "rank", "update"]
 class LogGrammar:
     """The log half of an engine.
 
-    ``anchors`` are literal byte strings one of which stands in every line that carries a value; ``colour`` those of
-    lines that only help (who wrote this, a launch command), looked for at the head of a log and near an anchor.
-    ``read`` yields what a message says; it is called for messages that hold one of them. ``settle`` adds what
-    follows from several lines together (blocks × block size) and ``fits`` says whether one request of full context
-    fits, None where it cannot be told. ``repeat`` says what it means that one
-    rank prints its pool again: another start, another rank that the line does not name, or a newer value of the
-    same pool. ``hosts`` are engines that run inside this one: their lines in the same stream are its own.
+    ``anchors`` are few literal byte strings, so that a log of any size is searched for them fast; every start of a
+    server prints one of them near each value. ``values`` are those of the other lines that carry a value,
+    ``colour`` of lines that only help (who wrote this, a launch command); both are looked for at the head of a log
+    and near an anchor. ``read`` yields what a message says; it is called for messages that hold one of them.
+    ``settle`` adds what follows from several lines together (blocks × block size) and ``fits`` says whether one
+    request of full context fits, None where it cannot be told. ``repeat`` says what it means that one rank prints
+    its pool again: another start, another rank that the line does not name, or a newer value of the same pool.
+    ``hosts`` are engines that run inside this one: their lines in the same stream are its own.
     """
 
     engine: str
     anchors: tuple[bytes, ...]
+    values: tuple[bytes, ...]
     colour: tuple[bytes, ...]
     read: Callable[[Record], Iterable[Said]]
     fits: Callable[[Notes], bool | None]
@@ -155,6 +157,11 @@ class LogGrammar:
     repeat: Repeat = "restart"
     hosts: tuple[str, ...] = ()
     variant: str | None = None
+
+    @property
+    def words(self) -> tuple[bytes, ...]:
+        """All literal strings of the engine's lines."""
+        return tuple(dict.fromkeys((*self.anchors, *self.values, *self.colour)))
 
 
 @cache

@@ -63,7 +63,12 @@ def _runner(text: str) -> Iterator[Said]:
 
 LOG: Final = LogGrammar(
     engine="ollama",
-    anchors=(b"memory.required", b"starting llama server", b"starting runner", b"KvSize:", b"OLLAMA_CONTEXT_LENGTH"),
+    anchors=(
+        b"KvCacheType:",
+    ),
+    values=(
+        b"KvSize:", b"memory.required", b"starting llama server", b"starting runner", b"OLLAMA_CONTEXT_LENGTH",
+    ),
     colour=(b"source=", b"ollama", b"Ollama", b"[GIN]", b"num_ctx"),
     read=_read,
     fits=pool_fits,

@@ -244,15 +244,18 @@ def _settle(notes: Notes) -> None:
 LOG: Final = LogGrammar(
     engine="sglang",
     anchors=(
-        b"max_total_num_tokens", b"server_args", b"KV Cache ", b"layer_tokens=", b"KV pool ", b"ot enough ",
-        b"weights leave no", b"Post-capture KV sizing", b"profiled value",
+        b"max_total_num_tokens", b"server_args",
+    ),
+    values=(
+        b"KV Cache ", b"layer_tokens=", b"KV pool ", b"ot enough ", b"weights leave no",
+        b"Post-capture KV sizing", b"profiled value",
     ),
     colour=(
         b"DSV4 ", b"DSv4 ", b"SWAKVPool ", b"etting page", b"Using KV cache dtype", b"launch_server", b"sglang",
         b"SGLang", b"--mem-fraction-static", b"--disaggregation-mode", b"mem_fraction_static",
         b"disaggregation_mode", b"tp_size", b"context_length", b"context_len=", b"kv_cache_dtype",
         b"Load weight ", b"Memory pool end", b"Capture cuda graph", b"CUDA graph end", b"fired up and ready",
-        b"Prefill batch", b"Decode batch", b"Tree cache initialized", b"Mamba Cache is allocated",
+        b"Tree cache initialized", b"Mamba Cache is allocated",
         b"Tokenizer for ", b"local HF snapshot",
     ),
     read=_read,

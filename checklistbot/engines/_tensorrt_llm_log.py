@@ -124,7 +124,12 @@ def _settle(notes: Notes) -> None:
 
 LOG: Final = LogGrammar(
     engine="tensorrt-llm",
-    anchors=(b"paged KV cache", b"max_seq_len", b"max sequence length=", b"maxSequenceLen", b"max_kv_tokens=", b"primary pool: "),
+    anchors=(
+        b"paged KV cache",
+    ),
+    values=(
+        b"max_seq_len", b"max sequence length=", b"maxSequenceLen", b"max_kv_tokens=", b"primary pool: ",
+    ),
     colour=(
         b"TensorRT-LLM", b"TRT-LLM", b"trtllm", b"tensorrt_llm", b"tokens per block", b"bytes for k/v cache", b"TensorRT LLM",
         b"are reduced to",

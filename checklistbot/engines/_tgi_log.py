@@ -92,7 +92,12 @@ def _settle(notes: Notes) -> None:
 
 LOG: Final = LogGrammar(
     engine="tgi",
-    anchors=(b"max batch total tokens", b"KV-cache blocks", b"text_generation_launcher: Args", b"NotEnoughMemory"),
+    anchors=(
+        b"max batch total tokens",
+    ),
+    values=(
+        b"KV-cache blocks", b"text_generation_launcher: Args", b"NotEnoughMemory",
+    ),
     colour=(
         b"text_generation_", b"text-generation-", b"aximum total tokens", b"max_total_tokens", b"no pipeline tag",
         b"Not enough memory to handle", b"Args {",

@@ -170,8 +170,8 @@ def _arguments(text: str, strength: int) -> Iterator[Said]:
         if found is not None and key not in done:
             done.add(key)
             yield Said(key, found, strength)
-    if match := _ROLE.search(text):
-        yield Said("role", _kv_role(match[1]) or "unified", strength)
+    if role := _ROLE.search(text):
+        yield Said("role", _kv_role(role[1]) or "unified", strength)
     speculative = "speculative_config=" in text and "speculative_config=None" not in text
     if speculative or "'speculative_config': {" in text:
         yield Said("speculative", "configured", strength)
@@ -343,9 +343,11 @@ def _numbers(notes: Notes, key: str) -> list[float]:
 LOG: Final = LogGrammar(
     engine="vllm",
     anchors=(
-        b"KV cache size", b"aximum concurrency", b"U blocks: ", b"cuda blocks: ", b"max seq len (", b"LLM engine (v",
-        b"default args", b"args: Namespace", b"vailable KV cache memory", b"max_model_len", b"desired GPU memory", b"vLLM API server",
-        b"cache blocks",
+        b"aximum concurrency", b"# CPU blocks: ", b"max seq len (", b"LLM engine (v", b"default args: ",
+    ),
+    values=(
+        b"KV cache size", b"PU blocks: ", b"cuda blocks: ", b"vailable KV cache memory", b"max_model_len",
+        b"desired GPU memory", b"vLLM API server", b"cache blocks", b"args: Namespace", b"default args",
     ),
     colour=(
         b"vllm", b"vLLM", b" concurrency at ", b" blocks: ", b"version ", b"model ", b"max model len", b"GPU memory utilization",
