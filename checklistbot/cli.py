@@ -102,8 +102,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     import click
 
-    from checklistbot.model import ChecklistbotError
-
     try:
         code = build().main(arguments, prog_name="checklistbot", standalone_mode=False)
         sys.stdout.flush()
@@ -114,8 +112,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(_one_line(error), 2)
     except click.Abort:
         return _fail("interrupted", 130)
-    except ChecklistbotError as error:
-        return _fail(str(error), error.exit_code)
     except BrokenPipeError:
         # The reader went away (`| head`): nothing is wrong, and Python must not complain when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -125,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail("out of memory; name a smaller PATH", 3)
     except Exception as error:
-        return _fail(_internal(error), 3)
+        return _failed(error)
 
 
 def _utf8() -> None:
@@ -135,6 +131,15 @@ def _utf8() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
+
+
+def _failed(error: Exception) -> int:
+    """Our own errors say what is wrong; anything else is a fault of ours. The words are loaded here: ``--help`` needs none."""
+    from checklistbot.model import ChecklistbotError
+
+    if isinstance(error, ChecklistbotError):
+        return _fail(str(error), error.exit_code)
+    return _fail(_internal(error), 3)
 
 
 def _fail(message: str, code: int) -> int:
