@@ -1,4 +1,4 @@
-"""One file a rule; the registry is the folder. ``evaluate`` runs them all and compares head with base."""
+"""One file a rule; the registry is the folder. ``evaluate`` runs them all, compares head with base, and applies the policy."""
 
 from __future__ import annotations
 
@@ -7,10 +7,29 @@ import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from functools import cache
+from typing import Any, Final
 
 from checklistbot.config import Config
-from checklistbot.model import VERDICT_ORDER, Check, Facts, Finding, NotRun, Skipped, Status, Waived
-from checklistbot.rules.base import Context, Language, Rule
+from checklistbot.model import VERDICT_ORDER, Check, Facts, Finding, NotRun, Skipped, Status
+from checklistbot.rules import _policy as policy
+from checklistbot.rules.base import Context, Language, Rule, Sources
+
+#: Findings of one deployment that are shown before the fold (operations-and-attacks 14).
+BEFORE_FOLD: Final = 3
+_NO_SOURCES: Final = Sources()
+
+__all__ = [
+    "BEFORE_FOLD",
+    "Context",
+    "Rule",
+    "Sources",
+    "evaluate",
+    "failing",
+    "fold",
+    "knowledge_date",
+    "reaching",
+    "registry",
+]
 
 
 @cache
@@ -29,29 +48,65 @@ def evaluate(
     base: Facts | None = None,
     pairs: Mapping[str, str] | None = None,
     today: date,
+    sources: Sources = _NO_SOURCES,
+    evidence: tuple[Mapping[str, Any], ...] = (),
 ) -> Check:
     """All findings on ``head``, worst first, each compared with ``base`` where there is one.
 
-    ``pairs`` maps ids of the base to ids of the head where a deployment was renamed. Without a base every finding is new.
+    ``pairs`` maps ids of the base to ids of the head where a deployment was renamed. Without a base every finding is new. ``sources``
+    are the files behind the facts, ``evidence`` probe results (evidence/1). Raises UsageError where the config names a rule that does
+    not exist.
     """
+    policy.known_ids(config, registry())
+    names = pairs or {}
     not_run: list[NotRun] = []
-    findings = list(_run(Context(head, config, language), not_run))
+    context = Context(head, config, language, base, names, today, sources.head, evidence)
+    findings = list(_run(context, not_run))
     if base is not None:
-        before = [_renamed(f, pairs or {}) for f in _run(Context(base, config, language), [])]
-        findings = list(_compared(findings, before))
-    findings = [_waive(finding, config, today) for finding in findings]
-    findings.sort(key=lambda f: (VERDICT_ORDER.index(f.verdict), f.status != "new", f.deployment, f.rule))
-    return Check(tuple(findings), tuple(not_run), _skipped(head, base), knowledge_date())
+        before = Context(base, config, language, today=today, tree=sources.base, evidence=evidence)
+        findings = list(_compared(findings, [_renamed(f, names) for f in _run(before, [])]))
+    waivers = policy.Waivers(config, registry(), sources, today)
+    findings = [
+        waivers.apply(policy.limited_baseline(finding, registry()[finding.rule], sources, today))
+        for finding in findings
+    ]
+    findings.sort(key=_order)
+    return Check(tuple(policy.ranked(findings, BEFORE_FOLD)), tuple(not_run), _skipped(head, base), knowledge_date())
+
+
+def _order(finding: Finding) -> tuple[int, bool, bool, str, str]:
+    folded = bool(finding.parameters.get("folded"))
+    return (VERDICT_ORDER.index(finding.verdict), folded, finding.status != "new", finding.deployment, finding.rule)
 
 
 def reaching(check: Check, fail_on: str, *, baseline: bool = True) -> tuple[Finding, ...]:
-    """The findings that make a job fail under ``fail_on`` (block, unknown, warn or never): new and worse ones, with the baseline
-    off all of them; waived ones never."""
+    """The findings that make a job fail under ``fail_on`` (block, unknown, warn or never): new and worse ones, leaks whose baseline
+    has run out (30 days), with the baseline off all of them; waived ones never."""
     if fail_on == "never":
         return ()
     grave = VERDICT_ORDER[: VERDICT_ORDER.index(fail_on) + 1]
     statuses: tuple[Status, ...] = ("new", "worse") if baseline else ("new", "worse", "same", "better")
-    return tuple(f for f in check.counted if f.verdict in grave and f.status in statuses)
+    counted = (f for f in check.counted if f.verdict in grave)
+    return tuple(f for f in counted if f.status in statuses or f.parameters.get("baseline_expired") is True)
+
+
+def failing(check: Check, config: Config, today: date, *, fail_on: str | None = None) -> tuple[Finding, ...]:
+    """``reaching`` under the config's ``fail_on``, ``baseline`` and ``observe_until``: up to and on that day nothing fails."""
+    if observing(config, today):
+        return ()
+    return reaching(check, fail_on or config.fail_on, baseline=config.baseline)
+
+
+def observing(config: Config, today: date) -> bool:
+    """True while ``observe_until`` keeps every result from failing a job."""
+    return config.observe_until is not None and today <= config.observe_until
+
+
+def fold(check: Check) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """(shown, folded): at most three findings a deployment are shown, the others follow behind a fold; passed ones are in neither."""
+    listed = [f for f in check.findings if f.verdict != "pass"]
+    shown = tuple(f for f in listed if f.parameters.get("folded") is not True)
+    return shown, tuple(f for f in listed if f.parameters.get("folded") is True)
 
 
 def knowledge_date() -> str:
@@ -63,13 +118,12 @@ def knowledge_date() -> str:
 
 def _run(context: Context, not_run: list[NotRun]) -> Iterator[Finding]:
     for rule in registry().values():
-        setting = context.config.rules.get(rule.id)
-        if setting is not None and setting.severity == "off":
+        if policy.switched_off(rule, context.config):
+            setting = context.config.rules[rule.id]
             not_run.append(NotRun(rule.id, f"switched off in {context.config.path}:{setting.line}"))
             continue
         for finding in rule.evaluate(context):
-            bad = finding.verdict not in ("pass", "note")
-            yield finding.replace(verdict=setting.severity) if setting and bad else finding
+            yield policy.with_severity(finding, rule, context.config)
 
 
 def _renamed(finding: Finding, pairs: Mapping[str, str]) -> Finding:
@@ -91,15 +145,6 @@ def _compared(head: Iterable[Finding], base: Iterable[Finding]) -> Iterator[Find
     for old in before.values():
         if old.verdict != "pass":
             yield old.replace(status="fixed")
-
-
-def _waive(finding: Finding, config: Config, today: date) -> Finding:
-    if finding.verdict == "pass":
-        return finding
-    for waiver in config.waivers:
-        if waiver.covers(finding.rule, finding.deployment) and waiver.in_force(today):
-            return finding.replace(waived=Waived(waiver.reason, waiver.expires.isoformat() if waiver.expires else None))
-    return finding
 
 
 def _skipped(head: Facts, base: Facts | None) -> tuple[Skipped, ...]:

@@ -45,6 +45,8 @@ class Context:
     tree: Tree | None = None
     #: Probe results (evidence/1) that were named, as JSON.
     evidence: tuple[Mapping[str, Any], ...] = ()
+    #: What one rule worked out and another needs as well.
+    memo: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def groups(self) -> Iterator[tuple[str, tuple[Deployment, ...]]]:
         """ "environment/group" and its members."""

@@ -6,15 +6,28 @@ First rejected lengths are compared, not pools: pools of two roles always differ
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from itertools import product
+from typing import Final, Literal
 
-from checklistbot.engines.base import below, version_of
+from checklistbot import engines
+from checklistbot.engines.base import version_of
 from checklistbot.model import Because, Deployment, Edit, Finding, Fix, Status, Verdict
-from checklistbot.rules.base import Context, Language, Rule, because, by_verdict, found, location, number, safe_context
+from checklistbot.rules import _limits as limits
+from checklistbot.rules._advisories import NAMES as ENGINE_NAMES
+from checklistbot.rules.base import (
+    Context,
+    Language,
+    Rule,
+    because,
+    by_verdict,
+    found,
+    location,
+    number,
+    safe_context,
+    titled,
+)
 
 ID: Final = "disaggregated-pair-mismatch"
-#: The release that stops handing rejected requests on; before it the open window leaks, after it requests hang.
-_HANDOFF_STOPPED: Final = "0.5.20"
 _SAME: Final = ("model", "engine_version", "page_size", "kv_cache_dtype")
 
 _TITLE: Final[dict[Language, dict[str, str]]] = {
@@ -45,6 +58,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "prefill has done its work.",
         "differs": "Prefill has {a}, decode has {b}. Pages are copied between the two as they are.",
         "pass": "Both roles reject prompts of {prefill} tokens and more.",
+        "limited": "The gateway in front rejects prompts above {limit} tokens (said in the config), so such prompts do not arrive.",
     },
     "ko": {
         "leak": "프리필은 {prefill} 토큰부터, 디코드는 {decode} 토큰부터 거절합니다. {stopped} 미만의 {engine}에서는 {low}–{high} 토큰 프롬프트가 그대로 "
@@ -55,6 +69,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "error": "프리필은 {prefill_last} 토큰까지 받지만 디코드는 {decode} 토큰부터 거절합니다. 프리필이 끝난 뒤에 오류가 납니다.",
         "differs": "프리필은 {a}, 디코드는 {b}입니다. 페이지는 두 역할 사이에서 그대로 복사됩니다.",
         "pass": "두 역할 모두 {prefill} 토큰부터 거절합니다.",
+        "limited": "앞단 게이트웨이가 {limit} 토큰이 넘는 프롬프트를 거절하므로(설정에 적힌 내용) 그런 프롬프트는 도착하지 않습니다.",
     },
 }
 _NAMES: Final[dict[Language, dict[str, str]]] = {
@@ -78,81 +93,115 @@ def evaluate(context: Context) -> Iterator[Finding]:
         decode = [m for m in members if m.role.value == "decode"]
         if not prefill or not decode:
             continue
-        finding = _limits(key, prefill, decode, context.language)
+        finding = _limits(key, prefill, decode, context)
         if finding is not None:
             yield finding
-        differing = _differs(key, prefill[0], decode[0], context.language)
+        differing = _differs(key, prefill, decode, context.language)
         if differing is not None:
             yield differing
 
 
-def _limits(key: str, prefill: list[Deployment], decode: list[Deployment], language: Language) -> Finding | None:
+def _limit(deployment: Deployment, side: str) -> int | None:
+    """The first rejected length of the role: of its smallest rank for prefill, of its largest for decode."""
+    ranks = deployment.kv_pool_tokens.per_rank
+    if side == "decode" and ranks and deployment.engine.value == "sglang":
+        largest = deployment.kv_pool_tokens.replace(value=int(max(ranks)))
+        engine = engines.get(deployment.engine.text())
+        return engine.first_rejected_length(deployment.replace(kv_pool_tokens=largest)) if engine else None
+    return deployment.first_rejected_length
+
+
+def _limits(key: str, prefill: list[Deployment], decode: list[Deployment], context: Context) -> Finding | None:
     """The widest window over all pairs: the smallest prefill limit against the largest decode limit."""
-    if any(m.first_rejected_length is None for m in (*prefill, *decode)) or prefill[0].engine.value != "sglang":
+    lows = [(limit, m) for m in prefill if (limit := _limit(m, "prefill")) is not None]
+    highs = [(limit, m) for m in decode if (limit := _limit(m, "decode")) is not None]
+    engine = prefill[0].engine.value
+    if len(lows) < len(prefill) or len(highs) < len(decode) or engine not in ("sglang", "vllm"):
         return None
-    p = min(prefill, key=lambda m: m.first_rejected_length or 0)
-    d = max(decode, key=lambda m: m.first_rejected_length or 0)
-    low, high = p.first_rejected_length or 0, (d.first_rejected_length or 0) - 1
-    verdict, kind, text = _verdict(p, d, low, high + 1)
-    version = str(p.engine_version.value or "?")
+    low, p = min(lows, key=lambda pair: pair[0])
+    end, d = max(highs, key=lambda pair: pair[0])
+    decided = _verdict(p, d, low, end)
+    if decided is None:
+        return None
+    verdict, kind, text = decided
+    return _window(key, [*prefill, *decode], (p, d), (low, end), (verdict, kind, text), context)
+
+
+def _window(
+    key: str,
+    members: list[Deployment],
+    pair: tuple[Deployment, Deployment],
+    ends: tuple[int, int],
+    decided: tuple[Verdict, str, str],
+    context: Context,
+) -> Finding:
+    (p, d), (low, end), (verdict, kind, text), language = pair, ends, decided, context.language
+    upstream = [context.upstream_limit(p), context.upstream_limit(d)]
+    limit = max((u for u in upstream if u is not None), default=None) if None not in upstream else None
+    limited = kind == "leak" and limit is not None and limit < low
     message = _MESSAGE[language][text].format(
-        prefill=number(low), decode=number(high + 1), prefill_last=number(low - 1), low=number(low), high=number(high),
-        engine="SGLang", stopped=_HANDOFF_STOPPED,
+        prefill=number(low), decode=number(end), prefill_last=number(low - 1), decode_last=number(end - 1),
+        low=number(low), high=number(end - 1), engine="SGLang", stopped=limits.HANDOFF_STOPPED,
     )  # fmt: skip
-    title = _TITLE[language][kind]
+    if limited:
+        message = f"{message} {_MESSAGE[language]['limited'].format(limit=number(limit or 0))}"
+        verdict = "warn"
     finding = found(
         ID,
         verdict,
         key,
-        (title[0].upper() + title[1:], message),
+        (titled(_TITLE[language][kind]), message),
         where=location(p, "context_length"),
         why=(*_limit_facts(p), *_limit_facts(d)),
         parameters={
-            "engine": "SGLang",
-            "version": version,
-            "window_low": low if high >= low else None,
-            "window_high": high if high >= low else None,
+            "engine": ENGINE_NAMES.get(str(p.engine.value), str(p.engine.value)),
+            "version": str(p.engine_version.value or "?"),
+            "window_low": low if end > low else None,
+            "window_high": end - 1 if end > low else None,
             "context": d.context_length.number(),
             "pool": p.kv_pool_tokens.number(),
-            "safe_context": safe_context([*prefill, *decode]),
+            "safe_context": safe_context(members),
+            "leaves_open": limits.EDGE_LENGTHS if kind == "leak" else None,
             "kind": kind,
         },
     )
-    return finding.replace(fix=_fix([*prefill, *decode], language)) if verdict in ("block", "warn") else finding
+    return finding.replace(fix=_fix(members, language)) if verdict in ("block", "warn") else finding
 
 
 def _limit_facts(deployment: Deployment) -> tuple[Because, ...]:
     role = str(deployment.role.value)
     limit = Because(f"{role} first_rejected_length", deployment.first_rejected_length, deployment.kv_pool_tokens.source)
-    return (
-        *(
-            Because(f"{role} {b.fact}", b.value, b.source)
-            for b in because(deployment, "context_length", "kv_pool_tokens")
-        ),
-        limit,
-    )
+    facts = because(deployment, "context_length", "kv_pool_tokens")
+    return (*(Because(f"{role} {b.fact}", b.value, b.source) for b in facts), limit)
 
 
-def _verdict(p: Deployment, d: Deployment, low: int, end: int) -> tuple[Verdict, str, str]:
-    """(verdict, title's key, message's key). Blocks only where the leak and both limits are proven (operations-and-attacks, Blocking f)."""
+def _verdict(p: Deployment, d: Deployment, low: int, end: int) -> tuple[Verdict, str, str] | None:
+    """(verdict, title's key, message's key), None where nothing is to be said.
+
+    Blocks only where the leak and both limits are proven (operations-and-attacks, Blocking f). What decides between leak and hang is the
+    release of the prefill side, which hands the rejected request on.
+    """
     if end == low:
-        return ("pass" if _proven(p) and _proven(d) else "note"), "pass", "pass"
+        return ("pass", "pass", "pass") if _proven(p, "small") and _proven(d, "small") and _proven(p, "large") else None
     if end < low:
         return "warn", "error", "error"
-    versions = [version_of(p), version_of(d)]
-    if any(v is not None and below(v, _HANDOFF_STOPPED) for v in versions):
-        return ("block" if _proven(p) and _proven(d) else "warn"), "leak", "leak"
-    return ("warn", "hang", "unsure") if None in versions else ("warn", "hang", "hang")
+    if p.engine.value == "vllm":
+        return None  # vLLM's prefill answers 400 itself, before anything is transferred
+    hands_on = limits.hands_rejected_on(p)
+    if hands_on:
+        proven = _proven(p, "small") and _proven(d, "large")
+        return ("block" if proven else "warn"), "leak", "leak"
+    return "warn", "hang", "unsure" if hands_on is None else "hang"
 
 
-def _proven(deployment: Deployment) -> bool:
-    """Both inputs of the limit are declared or validly observed; a declared cap that binds is enough (the pool can only be smaller)."""
-    return deployment.kv_pool_tokens.proven and deployment.context_length.proven
+def _proven(deployment: Deployment, way: Literal["small", "large"]) -> bool:
+    """The context is known for sure, and so is the pool in the direction that counts: a cap proves that a limit is at most so large."""
+    return deployment.context_length.proven and limits.certain(deployment.kv_pool_tokens, way)
 
 
 def _fix(members: list[Deployment], language: Language) -> Fix | None:
     safe = safe_context(members)
-    if safe is None or not all(_proven(m) for m in members):
+    if safe is None or not all(m.context_length.proven and m.kv_pool_tokens.proven for m in members):
         return None
     edits = [
         Edit(source.path, source.line, str(m.context_length.value), str(safe))
@@ -162,23 +211,37 @@ def _fix(members: list[Deployment], language: Language) -> Fix | None:
     return Fix(_FIX[language].format(safe=number(safe)), tuple(edits))
 
 
-def _differs(key: str, p: Deployment, d: Deployment, language: Language) -> Finding | None:
-    names = [
-        name for name in _SAME if p.fact(name).known and d.fact(name).known and p.fact(name).value != d.fact(name).value
-    ]
-    if not names:
-        return None
+def _differs(key: str, prefill: list[Deployment], decode: list[Deployment], language: Language) -> Finding | None:
+    """The first pair whose known facts differ."""
+    for p, d in product(prefill, decode):
+        names = [n for n in _SAME if p.fact(n).known and d.fact(n).known and _comparable(p, n) != _comparable(d, n)]
+        if names:
+            return _differing(key, p, d, names, language)
+    return None
+
+
+def _comparable(deployment: Deployment, name: str) -> object:
+    """A fact as two roles are compared by it: a model by its name, however it is mounted; a version without its local part."""
+    value = deployment.fact(name).value
+    if name == "model":
+        return str(value).rstrip("/").rpartition("/")[2].lower()
+    if name == "engine_version":
+        version = version_of(deployment)
+        return version.public if version else value
+    return value
+
+
+def _differing(key: str, p: Deployment, d: Deployment, names: list[str], language: Language) -> Finding:
     what = ", ".join(_NAMES[language][name] for name in names)
     a, b = (", ".join(str(m.fact(name).value) for name in names) for m in (p, d))
-    title = _TITLE[language]["differs"].format(what=what)
     return found(
         ID,
         "warn",
         key,
-        (title[0].upper() + title[1:], _MESSAGE[language]["differs"].format(a=a, b=b)),
+        (titled(_TITLE[language]["differs"].format(what=what)), _MESSAGE[language]["differs"].format(a=a, b=b)),
         where=location(d, *names),
         why=(*because(p, *names), *because(d, *names)),
-        parameters={"kind": "differs", "aspect": "layout"},
+        parameters={"kind": "differs", "aspect": "layout", "differs": ",".join(names)},
     )
 
 
@@ -201,5 +264,34 @@ RULE = Rule(
     },
     evaluate,
     compare=_compare,
-    subsumes=("sglang-pd-unequal-limits",),
+    fires="block",
+    leak=True,
+    subsumes=(
+        "sglang-pd-unequal-limits",
+        "vllm-pd-block-size-differs",
+        "vllm-decode-reject-pins-prefill",
+    ),
+    page={
+        "en": (
+            "Each role refuses prompts from min(context length, KV pool) − 6 tokens on (SGLang). What counts is that length, not the pools: two "
+            "pools always differ, and with both large enough the limits are equal.",
+            "Where decode accepts more than prefill, prompts between the two lengths are refused by prefill and accepted by decode. Below SGLang "
+            "0.5.20 prefill hands them on all the same and decode answers from other requests' pages: it blocks if both limits are declared or "
+            "observed, else it warns. From 0.5.20 on they hang until the transfer times out: it warns.",
+            "Where decode accepts less, requests fail after prefill has done its work: it warns. It also warns where model, release, page size "
+            "or KV dtype of the two roles differ, because pages are copied as they are.",
+            "With upstream_limit in .checklistbot.yml below the window the leak warns instead of blocking.",
+        ),
+        "ko": (
+            "각 역할은 min(컨텍스트 길이, KV 풀) − 6 토큰부터 프롬프트를 거절합니다(SGLang). 비교할 것은 풀이 아니라 이 길이입니다. 두 역할의 풀은 "
+            "늘 다르지만, 둘 다 충분히 크면 "
+            "한도는 같습니다.",
+            "디코드가 프리필보다 더 긴 프롬프트를 받으면, 두 길이 사이의 프롬프트는 프리필이 거절하고 디코드는 받아들입니다. SGLang 0.5.20 미만에서는 프리필이 거절한 요청을 "
+            "그대로 넘기고 디코드가 다른 요청의 페이지로 답합니다. 두 한도가 모두 선언되거나 관측되었으면 차단하고, 아니면 경고합니다. 0.5.20부터는 전송 시간 초과까지 멈춰 "
+            "있으므로 경고합니다.",
+            "디코드가 더 짧게 받으면 프리필이 끝난 뒤에 요청이 실패하므로 경고합니다. 모델, 릴리스, 페이지 크기, KV 자료형이 두 역할에서 다를 때도 경고합니다. 페이지가 그대로 "
+            "복사되기 때문입니다.",
+            ".checklistbot.yml의 upstream_limit이 이 구간보다 작으면 유출 판정은 차단 대신 경고가 됩니다.",
+        ),
+    },
 )

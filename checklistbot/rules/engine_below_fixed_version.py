@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from typing import Final
 
 from checklistbot.engines.base import version_of
 from checklistbot.knowledge import Advisory, Tier, advisories
-from checklistbot.model import Deployment, Edit, Finding, Fix, Status, Verdict
+from checklistbot.model import VERDICT_ORDER, Deployment, Edit, Finding, Fix, Status, Verdict
+from checklistbot.rules import _advisories
+from checklistbot.rules._match import back_ported
 from checklistbot.rules.base import Context, Language, Rule, because, by_verdict, found, location
 
 ID: Final = "engine-below-fixed-version"
@@ -34,6 +35,10 @@ _UNKNOWN: Final[dict[Language, str]] = {
     "ko": "이미지에 어느 {engine} 릴리스가 들어 있는지 적혀 있지 않습니다. .checklistbot.yml의 images: 에 적거나(match, engine, version) "
     "실행 중인 워커의 주소를 주세요(--endpoint URL). {floor} 미만이면: {summary}",
 }
+_ALSO: Final[dict[Language, str]] = {
+    "en": "The same upgrade mends {n} more known bugs that apply here: {names}.",
+    "ko": "같은 업그레이드로 이 구성에 해당하는 알려진 버그 {n}건이 더 고쳐집니다: {names}.",
+}
 _FIX: Final[dict[Language, str]] = {
     "en": "Run {engine} {floor} or later on every role of {group}.",
     "ko": "{group}의 모든 역할을 {engine} {floor} 이상으로 올리세요.",
@@ -55,16 +60,11 @@ def _applies(advisory: Advisory, deployment: Deployment) -> bool:
     return advisory.disaggregated is None or advisory.disaggregated == deployment.disaggregated
 
 
-def _back_ported(advisory: Advisory, deployment: Deployment, context: Context) -> bool:
-    image = str(deployment.image.value or "")
-    return any(advisory.id in entry.fixes and fnmatchcase(image, entry.match) for entry in context.config.images)
-
-
 def _judge(advisory: Advisory, key: str, members: list[Deployment], context: Context) -> Finding:
     """The worst member decides for the group: one cause, one finding."""
     tiers: list[tuple[Deployment, Tier]] = []
     unknown: list[Deployment] = []
-    ported = [member for member in members if _back_ported(advisory, member, context)]
+    ported = [member for member in members if back_ported(advisory, member, context.config)]
     for member in members:
         version = version_of(member)
         if member in ported:
@@ -75,10 +75,47 @@ def _judge(advisory: Advisory, key: str, members: list[Deployment], context: Con
             tiers.append((member, tier))
     if tiers:
         member, tier = min(tiers, key=lambda pair: advisory.tiers.index(pair[1]))
-        return _below(advisory, key, member, tier, members, context.language)
+        finding = _below(advisory, key, member, tier, members, context.language)
+        return _with_others(finding, mended_too(key, str(advisory.floor), context), context.language)
     if unknown:
         return _other("unknown", "unknown", advisory, key, unknown[0], context.language)
     return _other("pass", "back-ported" if ported else "pass", advisory, key, members[0], context.language)
+
+
+def demanded(key: str, context: Context) -> str | None:
+    """The release that this rule asks a group to upgrade to, None where it asks for none: other bugs that the same upgrade mends are told
+    here and nowhere else."""
+    members = context.facts.groups().get(tuple(key.split("/", 1)), ())  # type: ignore[arg-type]
+    floors = (_floor(advisory, member, context) for advisory in advisories().values() for member in members)
+    return next((floor for floor in floors if floor is not None), None)
+
+
+def _floor(advisory: Advisory, member: Deployment, context: Context) -> str | None:
+    """The release that the advisory asks of this member; None where it asks for none or the release is not known."""
+    version = version_of(member)
+    if advisory.floor is None or version is None or not _applies(advisory, member):
+        return None
+    if back_ported(advisory, member, context.config) or advisory.tier(version) is None:
+        return None
+    return advisory.floor
+
+
+def mended_too(key: str, floor: str, context: Context) -> list[Advisory]:
+    """Further bugs that definitely apply to the group and that the release mends as well, the gravest first."""
+    from packaging.version import Version
+
+    found = next((hits for group, _, hits in _advisories.hits(context) if group == key), [])
+    fixed = [hit.advisory for hit in found if hit.definite and hit.advisory.fixed_in is not None]
+    mended = [advisory for advisory in fixed if Version(str(advisory.fixed_in)) <= Version(floor)]
+    return sorted(mended, key=lambda one: (VERDICT_ORDER.index(_advisories.verdict_of(one)), one.id))
+
+
+def _with_others(finding: Finding, others: list[Advisory], language: Language) -> Finding:
+    if not others:
+        return finding
+    names = ", ".join(advisory.id for advisory in others)
+    text = _ALSO[language].format(n=len(others), names=names)
+    return finding.replace(message=f"{finding.message} {text}", parameters={**finding.parameters, "also": names})
 
 
 def _values(advisory: Advisory, member: Deployment) -> dict[str, str]:
@@ -165,5 +202,31 @@ RULE = Rule(
     },
     evaluate,
     compare=_compare,
+    fires="block",
+    waivable=False,
+    leak=True,
     subsumes=("sglang-pd-rejected-prefill-handoff", "sglang-pd-rejected-request-reported-success"),
+    page={
+        "en": (
+            "With disaggregated prefill and decode, SGLang up to 0.5.19 hands a rejected request to decode, which answers it from pages of other "
+            "requests. From reading the code, 0.5.20 retires the aborted result before the hand-off and 0.5.21 refuses it at both queues; "
+            "publicly reported as fixed is 0.5.22, and that is what policy asks for.",
+            "A post-release counts with its release; development and release-candidate builds of the fixed release are below it. Where the "
+            "release is not known the verdict is unknown, never pass. A back-port is declared under images: fixes: in .checklistbot.yml.",
+            "No configuration closes the hole: even with large pools the last 6 lengths below the context length are rejected in the scheduler, "
+            "and about twenty other rejections take the same path. The finding cannot be waived.",
+            "An unchanged finding becomes worse when the context length rises or when the lengths that one role refuses and the other accepts "
+            "grow in number.",
+        ),
+        "ko": (
+            "프리필/디코드 분리 구성에서 SGLang 0.5.19까지는 거절된 요청이 디코드로 넘어가 다른 요청의 페이지로 답합니다. 코드를 읽은 바로는 "
+            "0.5.20이 넘기기 전에 중단된 결과를 "
+            "폐기하고, 0.5.21은 두 대기열에서 받지 않습니다. 공개적으로 알려진 수정 버전은 0.5.22이며 정책은 이를 요구합니다.",
+            "post 릴리스는 그 릴리스로 칩니다. 수정 릴리스의 개발 빌드와 rc 빌드는 그 아래로 봅니다. 릴리스를 알 수 없으면 통과가 아니라 알 수 없음입니다. 백포트는 "
+            ".checklistbot.yml의 images: fixes: 에 적습니다.",
+            "설정만으로는 막을 수 없습니다. 풀이 커도 컨텍스트 길이 바로 아래 6개 길이는 스케줄러가 거절하고, 다른 거절 사유 약 20가지도 같은 경로를 지납니다. 이 발견은 예외 "
+            "처리할 수 없습니다.",
+            "컨텍스트 길이가 늘거나, 한 역할은 거절하고 다른 역할은 받는 길이가 늘면 그대로인 발견도 '더 나빠짐'이 됩니다.",
+        ),
+    },
 )

@@ -106,4 +106,21 @@ RULE = Rule(
         "ko": "민감 데이터를 여러 고객이 함께 쓰는 프로세스로 처리하거나, 격리 수준이 선언되어 있지 않습니다.",
     },
     evaluate,
+    fires="block",
+    page={
+        "en": (
+            "Two declarations per deployment in .checklistbot.yml decide: tenancy (shared: one engine process answers several customers; "
+            "dedicated: one tenant each) and data (public, internal, sensitive). Sensitive data on shared processes blocks, unless a waiver "
+            "says why. What is not declared is unknown.",
+            "Prefix caching off and cache salts change nothing here: they are about the timing of shared prefixes, not about pages that are "
+            "read before they are written. A salt is a field of the request, so it counts only where the gateway sets it.",
+        ),
+        "ko": (
+            ".checklistbot.yml에 배포마다 적는 두 가지로 판정합니다. tenancy(shared: 엔진 프로세스 하나가 여러 고객에게 답함, dedicated: 테넌트마다 따로)와 data(public, "
+            "internal, sensitive)입니다. 민감 데이터를 공유 프로세스에서 처리하면 사유를 적은 예외가 없는 한 차단합니다. 선언하지 않은 것은 알 수 없음입니다.",
+            "프리픽스 캐시를 끄거나 캐시 솔트를 써도 여기서는 달라지지 않습니다. 그것들은 공유 프리픽스의 응답 시간에 관한 것이고, 쓰이기 전에 "
+            "읽히는 페이지와는 무관합니다. 솔트는 "
+            "요청의 항목이므로 게이트웨이가 넣을 때만 의미가 있습니다.",
+        ),
+    },
 )

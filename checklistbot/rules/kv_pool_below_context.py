@@ -1,4 +1,4 @@
-"""kv-pool-below-context: the KV pool cannot hold one request of the promised length (facts: sglang.md 4.6, vllm.md)."""
+"""kv-pool-below-context: the KV pool cannot hold one request of the promised length (facts: sglang.md 4.6, vllm.md 0 and 4.1)."""
 
 from __future__ import annotations
 
@@ -6,48 +6,86 @@ from collections.abc import Iterator
 from typing import Final
 
 from checklistbot import engines
+from checklistbot.engines.base import below, version_of
+from checklistbot.knowledge.families import families
 from checklistbot.model import Deployment, Edit, Finding, Fix, Status, Verdict
-from checklistbot.rules.base import Context, Language, Rule, because, by_verdict, found, location, number, safe_context
+from checklistbot.rules import _limits as limits
+from checklistbot.rules.base import (
+    Context,
+    Language,
+    Rule,
+    because,
+    by_verdict,
+    found,
+    location,
+    number,
+    safe_context,
+    titled,
+)
 
 ID: Final = "kv-pool-below-context"
+#: Would let a vLLM server start whose pool is too small; it then hangs (facts: vllm.md 4.1).
+_INSUFFICIENT: Final = "VLLM_ALLOW_INSUFFICIENT_KV_CACHE"
 
 _TITLE: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "below": "{role} KV pool is smaller than the context length",
         "tight": "{role} KV pool leaves no room beside a full-length prompt",
         "fits": "{role} KV pool holds the full context length",
+        "override": "{role} server is told to start with a KV pool that is too small",
     },
     "ko": {
         "below": "{role} KV 풀이 컨텍스트 길이보다 작습니다",
         "tight": "{role} KV 풀에 최대 길이 프롬프트 외의 여유가 없습니다",
         "fits": "{role} KV 풀이 컨텍스트 길이 전체를 담습니다",
+        "override": "{role} 서버가 KV 풀이 모자라도 기동하도록 설정되어 있습니다",
     },
 }
 _MESSAGE: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "below": "The pool holds {pool} tokens ({how}), a request is promised {context}: {missing} tokens are missing. {what}",
+        "factor": "The engine itself says that a request of {context} tokens does not fit its pool. {what}",
         "tight": "The pool holds {pool} tokens ({how}); a request of {context} tokens needs {needs} with page and reserve. "
-        "{missing} tokens are missing: such a request can wait for ever.",
+        "{missing} tokens are missing: {what}",
         "fits": "The pool holds {pool} tokens ({how}), a request is promised {context}.",
-        "leak": "Prompts of {rejected} tokens and more are refused by this worker; on an engine that hands refused requests on, "
-        "they are answered from other requests' pages.",
+        "override": "VLLM_ALLOW_INSUFFICIENT_KV_CACHE turns the start-up error for a pool below the context length into a warning. A request "
+        "that does not fit then hangs the whole engine, while /health stays green.",
+        "leak": "This prefill worker refuses prompts of {rejected} tokens and more but hands them on: decode answers them from other "
+        "requests' pages, with status 200.",
+        "maybe-leak": "Prompts of {rejected} tokens and more are refused by this worker; on a release that hands refused requests on "
+        "(SGLang below 0.5.20) they are answered from other requests' pages.",
         "refused": "Prompts of {rejected} tokens and more are answered with an error.",
+        "pair-refused": "Prompts of {rejected} tokens and more are answered with an error, or wait for the other role until the transfer "
+        "times out (300 s by default).",
         "no-start": "The engine refuses to start with such a configuration.",
         "plain": "Requests that need more than the pool cannot be served.",
+        "shrinks": "The engine starts and lowers its own limit to the pool without an error.",
         "derived": "Nobody promised this context length, the engine derives it from the model: pin it to what the pool holds.",
-        "stale": "The observation is out of date ({stale} changed), so this is no proof.",
+        "limited": "The gateway in front rejects prompts above {limit} tokens (said in the config), so such prompts do not arrive.",
+        "sharded": "KV sharding multiplies the limit by a factor that is not known here, so this is no proof.",
+        "wait": "such a request is accepted and can wait for ever, and others behind it.",
+        "hang": "such a request hangs the engine for ever, without an error.",
     },
     "ko": {
         "below": "KV 풀은 {pool} 토큰({how})인데 요청 하나에 약속된 길이는 {context} 토큰이라 {missing} 토큰이 모자랍니다. {what}",
+        "factor": "{context} 토큰짜리 요청이 KV 풀에 들어가지 않는다고 엔진이 직접 밝혔습니다. {what}",
         "tight": "KV 풀은 {pool} 토큰({how})이고, {context} 토큰짜리 요청은 페이지와 예약분까지 {needs} 토큰이 필요합니다. "
-        "{missing} 토큰이 모자라 이런 요청은 끝없이 대기할 수 있습니다.",
+        "{missing} 토큰이 모자랍니다. {what}",
         "fits": "KV 풀은 {pool} 토큰({how}), 요청 하나에 약속된 길이는 {context} 토큰입니다.",
-        "leak": "이 워커는 {rejected} 토큰 이상인 프롬프트를 거절합니다. 거절된 요청을 그대로 넘기는 엔진이라면 다른 요청이 남긴 페이지로 답하게 됩니다.",
+        "override": "VLLM_ALLOW_INSUFFICIENT_KV_CACHE를 켜면 KV 풀이 컨텍스트 길이보다 작아도 기동 오류 대신 경고만 냅니다. 그 뒤 들어가지 않는 요청이 오면 "
+        "/health는 정상인 채로 엔진 전체가 멈춥니다.",
+        "leak": "이 프리필 워커는 {rejected} 토큰 이상인 프롬프트를 거절하면서도 그대로 넘기고, 디코드는 다른 요청이 남긴 페이지로 상태 코드 200과 함께 답합니다.",
+        "maybe-leak": "이 워커는 {rejected} 토큰 이상인 프롬프트를 거절합니다. 거절한 요청을 넘기는 버전(SGLang 0.5.20 미만)이라면 다른 요청이 남긴 페이지로 답하게 됩니다.",
         "refused": "{rejected} 토큰 이상인 프롬프트에는 오류로 응답합니다.",
+        "pair-refused": "{rejected} 토큰 이상인 프롬프트에는 오류로 응답하거나, 전송 시간 초과(기본 300초)까지 다른 역할을 기다립니다.",
         "no-start": "이 설정으로는 엔진이 기동하지 않습니다.",
         "plain": "KV 풀보다 큰 요청은 처리할 수 없습니다.",
+        "shrinks": "엔진은 오류 없이 기동하고 자체 한도를 KV 풀에 맞춰 낮춥니다.",
         "derived": "컨텍스트 길이를 선언한 곳이 없어 엔진이 모델에서 가져온 값입니다. KV 풀이 담을 수 있는 길이로 고정하세요.",
-        "stale": "관측값을 얻은 뒤 설정({stale})이 바뀌어 증거로 쓸 수 없습니다.",
+        "limited": "앞단 게이트웨이가 {limit} 토큰이 넘는 프롬프트를 거절하므로(설정에 적힌 내용) 그런 프롬프트는 도착하지 않습니다.",
+        "sharded": "KV 샤딩 때문에 한도에 곱해지는 배수를 알 수 없어 증거로 쓸 수 없습니다.",
+        "wait": "이런 요청은 받아들여진 뒤 끝없이 대기할 수 있고, 뒤따르는 요청도 함께 막힙니다.",
+        "hang": "이런 요청이 오면 오류 없이 엔진이 멈춥니다.",
     },
 }
 _HOW: Final[dict[Language, dict[str, str]]] = {
@@ -65,90 +103,150 @@ _FIX: Final[dict[Language, str]] = {
 def evaluate(context: Context) -> Iterator[Finding]:
     for _, members in context.groups():
         for deployment in members:
-            finding = _judge(deployment, members, context.language)
+            if deployment.engine.value == "vllm" and _switched_on(deployment):
+                yield _override(deployment, context.language)
+            finding = _judge(deployment, members, context)
             if finding is not None:
                 yield finding
 
 
-def _judge(deployment: Deployment, members: tuple[Deployment, ...], language: Language) -> Finding | None:
-    pool, length = deployment.kv_pool_tokens.number(), deployment.context_length.number()
-    if pool is None or length is None:
+def _switched_on(deployment: Deployment) -> bool:
+    entry = deployment.env_var(_INSUFFICIENT)
+    return entry is not None and str(entry.value).lower() not in ("", "0", "false", "none")
+
+
+def _override(deployment: Deployment, language: Language) -> Finding:
+    role = str(deployment.role.value)
+    text = (titled(_TITLE[language]["override"].format(role=role)), _MESSAGE[language]["override"])
+    entry = deployment.env_var(_INSUFFICIENT)
+    where = location(deployment)
+    if entry is not None and entry.path:
+        from checklistbot.model import Location
+
+        where = Location(entry.path, entry.line)
+    return found(ID, "block", deployment.id, text, where=where, parameters={"role": role, "aspect": "override"})
+
+
+def _judge(deployment: Deployment, members: tuple[Deployment, ...], context: Context) -> Finding | None:
+    fact, length = deployment.kv_pool_tokens, deployment.context_length.number()
+    short = limits.short_of_context(deployment)
+    if short is None or length is None:
         return None
-    if pool < length:
-        return _below(deployment, members, pool, length, language)
-    engine = engines.get(deployment.engine.text())
-    needs = engine.full_request_needs(deployment) if engine else None
-    if not deployment.kv_pool_tokens.proven:
+    if short:
+        # A predicted or stale pool is kv-pool-predicted-tight's; nothing here rests on it.
+        return _below(deployment, members, length, context) if limits.certain(fact, "small") or not fact.known else None
+    if not fact.proven:
         return None  # kv-pool-unknown says what is missing; nothing passes on an upper bound or a stale value
-    kind = "tight" if needs is not None and pool < needs else "fits"
-    verdict: Verdict = "warn" if kind == "tight" else "pass"
-    return _finding(deployment, verdict, kind, pool, length, language, needs=needs)
+    needs = _needs(deployment, length)
+    pool = limits.usable_pool(deployment)
+    tight = needs is not None and pool is not None and pool < needs
+    return _finding(deployment, "warn" if tight else "pass", "tight" if tight else "fits", length, context, needs=needs)
 
 
-def _below(
-    deployment: Deployment, members: tuple[Deployment, ...], pool: int, length: int, language: Language
-) -> Finding:
-    """Blocks where both numbers are proven (a declared cap is proof of "too small"); warns on predictions and derived contexts."""
-    fact = deployment.kv_pool_tokens
-    promised = deployment.context_length.kind == "declared"
-    certain = (fact.proven or fact.bound == "upper") and not fact.stale
-    finding = _finding(deployment, "block" if certain and promised else "warn", "below", pool, length, language)
-    return finding.replace(fix=_fix(members, length, language))
+def _needs(deployment: Deployment, length: int) -> int | None:
+    """Tokens that one full-length request needs on this engine and release; None where that cannot be computed.
+
+    vLLM before 0.29: from the number of blocks on models of one attention type; on hybrids the block is larger than any file says, and
+    a printed factor below 1.05 is taken for tight (operations-and-attacks 12).
+    """
+    engine = engines.get(deployment.engine.text())
+    if engine is None:
+        return None
+    if deployment.engine.value == "vllm" and limits.HYBRIDS & families(deployment.model.text()):
+        release = version_of(deployment)
+        old = release is None or below(release, "0.29")
+        comparable = release is not None and not below(release, "0.21")
+        return length * 105 // 100 if old and comparable else None
+    return engine.full_request_needs(deployment)
 
 
-def _consequence(deployment: Deployment, language: Language) -> str:
-    texts, rejected = _MESSAGE[language], deployment.first_rejected_length
+def _below(deployment: Deployment, members: tuple[Deployment, ...], length: int, context: Context) -> Finding:
+    """Blocks where both numbers are proven (a declared cap is proof of "too small"); warns where nobody promised the context, unless
+    the engine does not start at all."""
+    promised = deployment.context_length.kind == "declared" or deployment.engine.value == "vllm"
+    proven = not limits.shares_kv_across_ranks(deployment)
+    upstream = context.upstream_limit(deployment)
+    rejected = deployment.first_rejected_length
+    limited = (
+        upstream is not None and rejected is not None and upstream < rejected and deployment.engine.value != "vllm"
+    )
+    verdict: Verdict = "block" if promised and proven and not limited else "warn"
+    finding = _finding(deployment, verdict, "below", length, context, limited=limited)
+    return finding.replace(fix=_fix(members, length, context.language))
+
+
+def _consequence(deployment: Deployment, context: Context, limited: bool) -> str:
+    texts = _MESSAGE[context.language]
+    parts = [texts[_what(deployment)].format(rejected=number(deployment.first_rejected_length or 0))]
+    if deployment.context_length.kind != "declared":
+        parts.append(texts["derived"])
+    if limited:
+        parts.append(texts["limited"].format(limit=number(context.upstream_limit(deployment) or 0)))
+    if limits.shares_kv_across_ranks(deployment):
+        parts.append(texts["sharded"])
+    return " ".join(parts)
+
+
+def _what(deployment: Deployment) -> str:
+    """Which text says what happens: leak, 400, hang, no start, a silent shrink."""
     engine = deployment.engine.value
-    if engine == "vllm":
-        what = texts["no-start"]
-    elif engine == "sglang" and rejected is not None:
-        what = texts["leak" if deployment.disaggregated else "refused"].format(rejected=number(rejected))
-    else:
-        what = texts["plain"]
-    if deployment.kv_pool_tokens.observation and deployment.kv_pool_tokens.stale:
-        return texts["stale"].format(stale=", ".join(deployment.kv_pool_tokens.observation.stale))
-    return what if deployment.context_length.kind == "declared" else f"{what} {texts['derived']}"
+    if engine in ("vllm", "tgi"):
+        return "no-start"
+    if engine in ("tensorrt-llm", "lmdeploy"):
+        return "shrinks"
+    if engine != "sglang" or deployment.first_rejected_length is None:
+        return "plain"
+    if not deployment.disaggregated:
+        return "refused"
+    hands_on = limits.hands_rejected_on(deployment)
+    if hands_on is None:
+        return "maybe-leak"
+    return "leak" if hands_on and deployment.role.value == "prefill" else "pair-refused"
 
 
 def _finding(
     deployment: Deployment,
     verdict: Verdict,
     kind: str,
-    pool: int,
     length: int,
-    language: Language,
+    context: Context,
+    *,
     needs: int | None = None,
+    limited: bool = False,
 ) -> Finding:
-    fact = deployment.kv_pool_tokens
-    missing = (needs if kind == "tight" and needs is not None else length) - pool
-    how = _HOW[language]["cap" if fact.bound else fact.kind or "predicted"]
+    fact, language = deployment.kv_pool_tokens, context.language
+    pool = limits.usable_pool(deployment)
+    wanted = needs if kind == "tight" and needs is not None else length
+    missing = max(0, wanted - pool) if pool is not None else 0
     role = str(deployment.role.value)
-    values = {
-        "pool": number(pool),
-        "context": number(length),
-        "missing": number(missing),
-        "needs": number(needs or length),
-        "how": how,
-        "what": _consequence(deployment, language) if kind == "below" else "",
-    }
-    title = _TITLE[language][kind].format(role=role).strip()
+    what = _consequence(deployment, context, limited) if kind == "below" else _MESSAGE[language][_waits(deployment)]
+    told = "factor" if kind == "below" and not missing else kind
+    message = _MESSAGE[language][told].format(
+        pool=number(pool or 0), context=number(length), missing=number(missing), needs=number(wanted),
+        how=_HOW[language]["cap" if fact.bound else fact.kind or "predicted"], what=what,
+    )  # fmt: skip
     return found(
         ID,
         verdict,
         deployment.id,
-        (title[0].upper() + title[1:], _MESSAGE[language][kind].format(**values).strip()),
+        (titled(_TITLE[language][kind].format(role=role)), message.strip()),
         where=location(deployment, "context_length"),
         why=because(deployment, "context_length", "kv_pool_tokens", "page_size"),
         parameters={
             "role": role,
             "pool": pool,
             "context": length,
-            "missing": max(missing, 0),
+            "missing": missing,
             "needs": needs,
             "page": deployment.page_size.number(),
             "first_rejected": deployment.first_rejected_length,
+            "leaves_open": limits.EDGE_LENGTHS if kind == "below" and _what(deployment) == "leak" else None,
         },
     )
+
+
+def _waits(deployment: Deployment) -> str:
+    return "hang" if deployment.engine.value == "vllm" else "wait"
 
 
 def _fix(members: tuple[Deployment, ...], length: int, language: Language) -> Fix | None:
@@ -158,14 +256,9 @@ def _fix(members: tuple[Deployment, ...], length: int, language: Language) -> Fi
     edits = []
     for member in members:
         source, value = member.context_length.source, member.context_length.value
-        if (
-            source
-            and source.kind == "declared"
-            and source.path
-            and source.line
-            and (member.context_length.number() or 0) > safe
-        ):
-            edits.append(Edit(source.path, source.line, str(value), str(safe)))
+        declared = source is not None and source.kind == "declared" and source.path and source.line
+        if source and declared and (member.context_length.number() or 0) > safe:
+            edits.append(Edit(source.path or "", source.line or 1, str(value), str(safe)))
     text = _FIX[language].format(safe=number(safe), group=members[0].group, context=number(length))
     return Fix(text, tuple(edits))
 
@@ -187,5 +280,37 @@ RULE = Rule(
     },
     evaluate,
     compare=_compare,
-    subsumes=("sglang-pool-below-context",),
+    fires="block",
+    leak=True,
+    subsumes=(
+        "sglang-pool-below-context-accepted",
+        "sglang-unschedulable-window",
+        "sglang-decode-prealloc-head-of-line",
+        "vllm-null-block-off-by-one",
+        "vllm-never-fitting-request-freezes-engine",
+        "vllm-output-grows-past-pool",
+        "trtllm-silent-max-seq-len-shrink",
+    ),
+    page={
+        "en": (
+            "One request may be as long as the context length says. It needs that many tokens of KV pool on one engine replica (one DP "
+            "rank), on each role. The pool is compared as the engine reports it: from the start-up log, a metric or the server's own "
+            "answer, else from a declared cap, which can only prove that the pool is too small.",
+            "It blocks where the pool is observed (and the observation still fits the configuration) or capped, and the context length is "
+            "declared. A context length that the engine derives from the model warns: nobody promised it. On vLLM it blocks in both cases, "
+            "because the engine refuses to start.",
+            "It warns where a full-length request fits but leaves no room: SGLang needs one page more (from 0.5.11), on decode also "
+            "--num-reserved-decode-tokens (512); vLLM before 0.29 forgets one block that is never free.",
+            "With upstream_limit in .checklistbot.yml below the first rejected length the finding warns instead of blocking.",
+        ),
+        "ko": (
+            "요청 하나는 컨텍스트 길이만큼 길 수 있고, 그만큼의 KV 풀이 엔진 복제본 하나(DP 랭크 하나)에, 역할마다 필요합니다. 풀 크기는 엔진이 알려 주는 값(시작 로그, 지표, "
+            "서버 응답)으로 비교하고, 없으면 선언된 상한을 씁니다. 상한은 풀이 너무 작다는 것만 증명할 수 있습니다.",
+            "풀이 관측되었거나(관측이 지금 설정과 맞을 때) 상한이 있고 컨텍스트 길이가 선언되어 있으면 차단합니다. 엔진이 모델에서 가져온 컨텍스트 길이는 아무도 약속하지 않은 "
+            "값이므로 경고합니다. vLLM은 기동 자체를 거부하므로 두 경우 모두 차단합니다.",
+            "최대 길이 요청이 들어가지만 여유가 없으면 경고합니다. SGLang은 한 페이지가 더 필요하고(0.5.11부터), 디코드는 --num-reserved-decode-tokens(512)도 "
+            "필요합니다. 0.29 이전의 vLLM은 절대 비지 않는 블록 하나를 계산에서 빠뜨립니다.",
+            ".checklistbot.yml의 upstream_limit이 처음 거절되는 길이보다 작으면 차단 대신 경고합니다.",
+        ),
+    },
 )

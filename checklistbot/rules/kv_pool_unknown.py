@@ -89,4 +89,22 @@ RULE = Rule(
         "ko": "워커의 KV 풀 크기를 알 수 없어 컨텍스트 길이가 들어간다는 증거가 없습니다.",
     },
     evaluate,
+    fires="unknown",
+    page={
+        "en": (
+            "Hardly any repository says how large the KV pool is: the engine works it out at start-up. Without it nothing proves that a "
+            "full-length request fits, so the report is not green.",
+            "It is learnt from the worker's start-up log (logs: in .checklistbot.yml, or --log), from a running worker (endpoints:, --endpoint, or a "
+            "snapshot with --observed), or pinned: --kv-cache-memory-bytes on vLLM. SGLang's --max-total-tokens is only a ceiling.",
+            "An observation is out of date where an input that it states, or one that changed in Git after the log did, differs from the "
+            "deployment. It then counts as a prediction.",
+        ),
+        "ko": (
+            "KV 풀 크기가 적힌 저장소는 거의 없습니다. 엔진이 기동할 때 계산하기 때문입니다. 이 값을 모르면 최대 길이 요청이 들어간다고 증명할 수 "
+            "없으므로 보고서는 녹색이 아닙니다.",
+            "워커의 시작 로그(.checklistbot.yml의 logs: 또는 --log), 실행 중인 워커(endpoints:, --endpoint, 스냅샷을 --observed로)에서 알아내거나 고정할 수 있습니다(vLLM은 "
+            "--kv-cache-memory-bytes). SGLang의 --max-total-tokens는 상한일 뿐입니다.",
+            "관측값이 밝힌 입력이나, 로그 이후 Git에서 바뀐 입력이 배포 설정과 다르면 그 관측은 낡은 것이며 예측으로 칩니다.",
+        ),
+    },
 )

@@ -1,0 +1,57 @@
+"""What a worker can hold, in the terms of the rules: usable pool, whether a full request fits, what bounds are proven."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from checklistbot.engines.base import below, version_of
+from checklistbot.model import Deployment, Fact
+
+#: The first SGLang release that stops handing rejected requests on (facts: sglang.md 0).
+HANDOFF_STOPPED: Final = "0.5.20"
+#: Prompt lengths at the edge that prefill rejects in its scheduler although its front end lets them in (facts: sglang.md 4.1).
+EDGE_LENGTHS: Final = 6
+#: Architectures whose logged token count is not comparable with the context before vLLM 0.21 (facts: vllm.md 0).
+HYBRIDS: Final = frozenset({"swa_hybrid", "mamba_hybrid", "gdn_hybrid", "kda_hybrid", "chunked_hybrid", "lightning"})
+
+
+def usable_pool(deployment: Deployment) -> int | None:
+    """Tokens of KV pool that one request may use, None where unknown or not comparable with the context.
+
+    On SGLang 0.5.17–0.5.20 the pool counts once per decode-context-parallel rank (facts: sglang.md 4.2).
+    """
+    if deployment.engine.value == "sglang":
+        from checklistbot.engines import sglang
+
+        return sglang.cap(deployment)
+    return deployment.kv_pool_tokens.number()
+
+
+def short_of_context(deployment: Deployment) -> bool | None:
+    """Whether one full-length request does not fit; None where that is not known.
+
+    vLLM's own word (its printed factor) goes before tokens, which hybrids before 0.21 print in another unit.
+    """
+    pool, length = usable_pool(deployment), deployment.context_length.number()
+    if deployment.engine.value == "vllm" and deployment.fits_full_context is not None:
+        return not deployment.fits_full_context
+    if pool is None or length is None:
+        return None
+    return pool < length
+
+
+def certain(fact: Fact, way: Literal["small", "large"]) -> bool:
+    """True if the pool is proven to be at most ("small") or at least ("large") its value: declared, or observed and not stale. A declared
+    cap proves only that the pool is not larger."""
+    return fact.proven or (way == "small" and fact.bound == "upper" and fact.known and not fact.stale)
+
+
+def shares_kv_across_ranks(deployment: Deployment) -> bool:
+    """SGLang's KV sharding multiplies the limit by a factor that no log prints (facts: sglang.md 4.2): nothing can be proven then."""
+    return any(deployment.flag(name) is not None for name in ("enable-kv-cache-sharding", "enable-kv-sharding"))
+
+
+def hands_rejected_on(deployment: Deployment) -> bool | None:
+    """Whether this prefill worker hands a request on that it has rejected: SGLang below 0.5.20; None where the version is not known."""
+    version = version_of(deployment)
+    return None if version is None else below(version, HANDOFF_STOPPED)
