@@ -84,6 +84,11 @@ lint: $(STAMP)/test ## style, types, floors, shell, workflows
 	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
 
+.PHONY: docs
+docs: setup ## README's outputs, and the picture of the comment (needs chromium)
+	@$(PY) scripts/docs.py
+	@$(PY) scripts/picture.py docs/comment.png < out/review/comment.md
+
 .PHONY: bench
 bench: $(STAMP)/run ## start-up times, CPU seconds of a review, SDK imports
 	@$(PY) scripts/bench.py
