@@ -81,6 +81,14 @@ class Notes:
     first_line: int
     entries: dict[str, dict[tuple[int, str], Entry]] = field(default_factory=dict)
     ranks: set[str] = field(default_factory=set)
+    began: float | None = None
+    last: float | None = None
+
+    def at(self, seconds: float | None) -> None:
+        """Note the time of a line, in seconds of the log's own clock."""
+        if seconds is not None:
+            self.began = seconds if self.began is None else self.began
+            self.last = seconds
 
     def see(self, rank: str) -> None:
         """Note that a process or rank wrote something."""

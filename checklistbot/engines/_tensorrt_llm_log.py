@@ -33,7 +33,7 @@ _CAPACITY = re.compile(r"total_kv_blocks=(\d{1,12}), kv_cache_block_size=(\d{1,6
 _PER_BLOCK = re.compile(r"(?:Number of )?tokens per block(?:: |=)(\d{1,6})")
 _PRIMARY = re.compile(r"primary blocks=(\d{1,12})|blocks in KV cache primary pool: (\d{1,12})")
 _SEQUENCE = re.compile(r"max sequence length=(\d{1,12})")
-_MAX_SEQ_LEN = re.compile(r"(?<![\w.])max_seq_len=(\d{1,12})")
+_MAX_SEQ_LEN = re.compile(r"(?<![\w.])max_seq_len=(\d{1,12}), max_num_(?:requests|tokens)=")
 _SEQUENCE_LEN = re.compile(r"maxSequenceLen: (\d{1,12})")
 _ADJUSTED = re.compile(r"Adjusted max_seq_len to (\d{1,12})|reduced to (\d{1,12})")
 _VERSION = re.compile(
@@ -111,7 +111,7 @@ def _context(text: str) -> Iterator[Said]:
     for pattern, strength in ((_SEQUENCE, 80), (_MAX_SEQ_LEN, 78), (_SEQUENCE_LEN, 70)):
         if match := pattern.search(text):
             yield Said("context_length", int(match[1]), strength, first=True)
-    if ("max_seq_len" in text or "reduced to" in text) and (match := _ADJUSTED.search(text)):
+    if ("Adjusted max_seq_len" in text or "are reduced to" in text) and (match := _ADJUSTED.search(text)):
         yield Said("served_context", int(match[1] or match[2]), 60)
 
 
@@ -128,7 +128,7 @@ LOG: Final = LogGrammar(
         b"paged KV cache",
     ),
     values=(
-        b"max_seq_len", b"max sequence length=", b"maxSequenceLen", b"max_kv_tokens=", b"primary pool: ",
+        b"max_seq_len=", b"Adjusted max_seq_len", b"max sequence length=", b"maxSequenceLen", b"max_kv_tokens=", b"primary pool: ",
     ),
     colour=(
         b"TensorRT-LLM", b"TRT-LLM", b"trtllm", b"tensorrt_llm", b"tokens per block", b"bytes for k/v cache", b"TensorRT LLM",

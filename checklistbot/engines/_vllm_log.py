@@ -346,7 +346,7 @@ LOG: Final = LogGrammar(
         b"aximum concurrency", b"# CPU blocks: ", b"max seq len (", b"LLM engine (v", b"default args: ",
     ),
     values=(
-        b"KV cache size", b"PU blocks: ", b"cuda blocks: ", b"vailable KV cache memory", b"max_model_len",
+        b"To serve at least one request", b"KV cache size", b"PU blocks: ", b"cuda blocks: ", b"vailable KV cache memory", b"max_model_len",
         b"desired GPU memory", b"vLLM API server", b"cache blocks", b"args: Namespace", b"default args",
     ),
     colour=(

@@ -56,6 +56,11 @@ _ROLE = re.compile(
 _APP = re.compile(r"[\w.-]{1,80}\.(?:js|ts|go|rs|mjs):\d{1,6} \[[\w.-]{1,60}\] ")
 _LEVEL = re.compile(r"(?:INFO|WARNING|WARN|ERROR|DEBUG)\b:? {1,4}")
 _NO_SERVICE = frozenset(("INFO", "WARNING", "WARN", "ERROR", "DEBUG", "CRITICAL", "TRACE", "NOTICE"))
+#: How engines begin a line whose head is part of the message: it stays, and the line is one of its own.
+_MARK = re.compile(
+    r"\[(?:TensorRT-LLM|TRT-LLM|TM|Gloo)[^\]\n]{0,40}\]|\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\]|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d"
+    r"|time=\S{10,40} level=|(?:llama|ggml|print|load|srv|slot|common|main|set|build)[\w: ]{0,40}: |[A-Z]\w{2,30}(?:Error|Exception): "
+)
 #: Where a message of its own is glued to what stands before it (a progress bar, prose).
 _GLUED = re.compile(
     rf"(?=\[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?{_RANKS}{{0,6}}\] )"
@@ -229,6 +234,7 @@ def _pieces(number: int, text: str, origin: str, length: int) -> Iterator[Record
         if index:
             prefix = _Prefix(prefix.stream, prefix.rank, prefix.seconds, prefix.fresh)
             part = strip(part, prefix)
+        prefix.fresh = prefix.fresh or _MARK.match(part) is not None
         yield Record(
             number, part.rstrip(), prefix.stream, prefix.rank, prefix.seconds, prefix.fresh, prefix.comment, length
         )

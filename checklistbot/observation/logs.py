@@ -233,24 +233,26 @@ class _Reader:
         """A message with the lines that it was wrapped over, and the index behind them."""
         record = found[index]
         text = record.text
-        lines = _BLOCK_LINES if text.endswith(("{", "(")) else _JOIN_LINES
-        for at in range(index + 1, min(len(found), index + 1 + lines)):
+        block = text.endswith(("{", "("))
+        for at in range(index + 1, min(len(found), index + 1 + (_BLOCK_LINES if block else _JOIN_LINES))):
             previous, after = found[at - 1], found[at]
             # A terminal cuts at its width, within a word; people and editors break between words.
             full = previous.raw_length >= 60 and widths[previous.raw_length] > 1
             tight = full and not previous.text.endswith((" ", ",")) and not after.text[:1].isupper()
             if after.fresh or not after.text or len(text) > 8192 or after.comment != record.comment:
                 return text, at
-            if after.text.startswith(("```", "Traceback", "--")) or self._begins(after.text, tight=tight):
+            if not block and not tight and self._begins(after.text):
                 return text, at
             text += ("" if tight else " ") + after.text
-        return text, min(len(found), index + 1 + lines)
+            if block and after.text == "}":
+                return text, at + 1
+        return text, index + 1
 
-    def _begins(self, text: str, *, tight: bool) -> bool:
+    def _begins(self, text: str) -> bool:
         """True if a line without a prefix is a message of its own rather than the rest of the one before."""
-        if self._anchor.match(text):
+        if text.startswith(("```", "Traceback", "--")) or self._anchor.match(text):
             return True
-        return not tight and text[0].isupper() and self._strong.search(text) is not None
+        return text[0].isupper() and self._strong.search(text) is not None
 
     def _read(self, record: Record) -> None:
         for grammar, anchor in self._per_grammar:
@@ -280,6 +282,7 @@ class _Reader:
             server.now.ranks |= self.waiting.get(record.stream, set())
         rank = self._rank(server, record, said)
         server.now.see(record.rank)
+        server.now.at(record.seconds)
         for one in said:
             server.now.add(one, record.number, rank)
 
@@ -366,7 +369,7 @@ class _Reader:
         for server in servers:
             for notes in server.starts:
                 server.grammar.settle(notes)
-            kept = [notes for notes in server.starts if _tells(notes)] or server.starts[-1:]
+            kept = _folded([notes for notes in server.starts if _tells(notes)] or server.starts[-1:])
             _inherit(kept)
             deployments = [_deployment(server, notes, self.name) for notes in kept]
             now.append(deployments[-1])
@@ -448,6 +451,30 @@ def _absorb(server: _Server, other: _Server) -> None:
         for place, entry in kept.items():
             server.now.entries.setdefault(key, {}).setdefault(place, entry)
     server.now.first_line = min(server.now.first_line, other.now.first_line)
+
+
+def _folded(starts: list[Notes]) -> list[Notes]:
+    """Starts without those that are only a launch command or a dump shown below the log that it belongs to."""
+    kept: list[Notes] = []
+    for notes in starts:
+        before = kept[-1] if kept else None
+        if before is not None and before.settled and not before.has("fatal") and _is_appendix(before, notes):
+            for key, entries in notes.entries.items():
+                before.entries.setdefault(key, entries)
+        else:
+            kept.append(notes)
+    return kept
+
+
+def _is_appendix(before: Notes, notes: Notes) -> bool:
+    """True if these notes hold no word of a running engine, or are older by the log's own clock than the pool
+    before them."""
+    if notes.settled or notes.has("factor") or notes.has("kv_gib"):
+        return False
+    said = {entry.value for entry in notes.strongest("boot")}
+    if said and said <= {"command"} and not notes.has("seen"):
+        return True
+    return notes.began is not None and before.last is not None and notes.began < before.last
 
 
 def _inherit(starts: list[Notes]) -> None:

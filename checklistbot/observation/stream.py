@@ -135,8 +135,8 @@ def _by_rarest_byte(anchors: Sequence[bytes]) -> tuple[tuple[bytes, tuple[bytes,
 
 
 class Stretches:
-    """Iterates over the stretches of a log. ``long_lines`` counts lines that were cut at 64 KiB, ``lines`` all
-    lines."""
+    """Iterates over the stretches of a log. ``long_lines`` counts the lines read that were cut at 64 KiB, ``lines``
+    all lines."""
 
     def __init__(
         self, stream: BinaryIO, anchors: Sequence[bytes], words: Sequence[bytes] = (), *, head: int = HEAD
@@ -158,7 +158,6 @@ class Stretches:
                 # What is left of an endless line is passed over.
                 while tail and not tail.endswith(b"\n"):
                     tail = rest(BLOCK)
-                    self.long_lines += tail.endswith(b"\n")
             yield block
 
     def _split(self, block: bytes) -> list[bytes]:
@@ -227,7 +226,7 @@ class Stretches:
             else:
                 ranges.append([start, stop])
         lines = self._split(block)
-        before = self._split(previous)[-BEFORE:] if ranges[0][0] < first else []
+        before = [line[:LINE] for line in previous.rstrip(b"\n").split(b"\n")[-BEFORE:]] if ranges[0][0] < first else []
         lines, first = before + lines, first - len(before)
         for start, stop in ranges:
             start = max(start, given + 1, first)
