@@ -35,6 +35,7 @@ def discover(tree: Tree, exclude: Sequence[str] = ()) -> Discovered:
         for form in _claiming(path, body):
             if path not in consumed or form.name in consumed[path]:
                 found += _judged(form.launches(tree, path, body))
+    found = [pair for pair in found if pair[0].format != "engine-config" or not _referenced(pair[0].path, texts)]
     deployments = named(merged(found))
     # Files may be met again while others are read (configs, env files), so the tree's own list comes last.
     return Discovered(tuple(deployments), tuple(dict.fromkeys([*tree.skipped, *skipped])), tree.files_seen)
@@ -48,6 +49,7 @@ def _texts(tree: Tree, exclude: Sequence[str], skipped: list[Skipped]) -> Iterat
     if globs:
         anchored = _matcher(globs)
         candidates.update(path for path in tree.paths() if anchored(path.rpartition("/")[2]))
+    candidates |= _mentioning(tree, candidates)
     excluded = _matcher(exclude)
     for path in sorted(candidates):
         if excluded(path):
@@ -56,6 +58,18 @@ def _texts(tree: Tree, exclude: Sequence[str], skipped: list[Skipped]) -> Iterat
             yield path, without_marks(tree.read(path))
         except Unreadable as error:
             skipped.append(Skipped(path, str(error)))
+
+
+_VARIABLES_FILE = re.compile(
+    r"(?:^|/)[^/]*\.(?:env|vars|defaults)(?:\.[\w-]+)?$|(?:^|/)\.env[^/]*$|(?:^|/)[^/]*(?:env|vars|config)\.sh$"
+)
+
+
+def _mentioning(tree: Tree, candidates: set[str]) -> set[str]:
+    """Files that name a file of variables in which an engine word stands: a script that sources it may hold none itself."""
+    names = {path.rpartition("/")[2].encode() for path in candidates if _VARIABLES_FILE.search(path)}
+    names = {name for name in names if len(name) > 4}
+    return set(tree.candidates(names)) if names else set()
 
 
 def _matcher(globs: Sequence[str]) -> Callable[[str], bool]:
@@ -91,6 +105,12 @@ def _judged(launches: Iterable[Launch]) -> Iterator[tuple[Launch, Deployment]]:
                 if deployment is not None:
                     yield launch, deployment
                     break
+
+
+def _referenced(path: str, texts: dict[str, str]) -> bool:
+    """True for a configuration file that another file of the tree names: its command is the deployment."""
+    name = path.rpartition("/")[2]
+    return any(name in body for other, body in texts.items() if other != path)
 
 
 # --- what is one deployment ----------------------------------------------------------------------------------------------

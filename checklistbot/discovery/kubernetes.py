@@ -57,7 +57,7 @@ def from_documents(tree: Tree, roots: Sequence[Node], environment: str = "defaul
     found: list[Launch] = []
     for document in documents:
         kind = text(document.get("kind")) or ""
-        if kind in _NO_WORKLOAD:
+        if kind in _NO_WORKLOAD or text(dig(document, "spec", "disabled")) == "true":
             continue
         place = Place(name=_name(document), path=document.path, files=files, environment=environment, tree=tree)
         found += one_server_a_group(list(_visit(document, place)))
@@ -235,6 +235,9 @@ def _containers(node: Map, place: Place) -> Iterator[Launch]:
     main = node.get("mainContainer")
     if isinstance(main, Map):
         containers = [main, *containers]
+    runner = node.get("runner")
+    if isinstance(runner, Map) and ("command" in runner or "args" in runner) and "routerConfig" not in node:
+        containers = [runner, *containers]
     reference = text(dig(node, "templateRef", "name")) or text(dig(node, "templateSource", "templateRef", "name"))
     if reference is not None and reference in place.templates:
         yield from _patched(node, place.templates[reference], place)

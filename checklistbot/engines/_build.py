@@ -78,8 +78,7 @@ def arguments_only(launch: Launch, engine: str, first: str = r"-{1,2}[A-Za-z]") 
         return False
     if not launch.argv:
         return False
-    shown = launch.argv[0].text if launch.argv[0].text is not None else launch.argv[0].raw
-    return bool(re.match(first, shown or ""))
+    return bool(re.match(first, launch.argv[0].shown))
 
 
 def version(launch: Launch, engine: str) -> Fact:

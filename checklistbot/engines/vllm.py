@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from checklistbot.engines import _build as build
@@ -46,6 +47,10 @@ _ARGUMENT_VARIABLES = (
 )
 
 
+#: What can only be a model where the entrypoint is ``vllm serve``: ``org/name``, or an unknown value.
+_MODEL_FIRST = r"(?!\S+\.(?:sh|py)$)(?:[\w.-]+/[\w.-]+$|\?$)"
+
+
 def _arguments(launch: Launch) -> tuple[tuple[Word, ...], bool] | None:
     """(the server's arguments, whether the model may stand first); None where the launch does not start vLLM's server."""
     name, first = build.program(launch.argv)
@@ -59,6 +64,10 @@ def _arguments(launch: Launch) -> tuple[tuple[Word, ...], bool] | None:
             (rest, False) if "vllm" in (launch.argv[0].raw + str(launch.argv[1:2])) or "huggingface" in name else None
         )
     if launch.engine == "vllm" or build.arguments_only(launch, "vllm"):
+        return launch.argv, True
+    if build.arguments_only(launch, "vllm", first=r"serve$"):
+        return launch.argv[1:], True
+    if build.arguments_only(launch, "vllm", first=_MODEL_FIRST) and any(w.shown.startswith("--") for w in launch.argv[1:]):
         return launch.argv, True
     if not launch.argv and _wrapped(launch):
         return (), True
@@ -97,7 +106,15 @@ def deployment(launch: Launch) -> Deployment | None:
     found = build.deployment(
         launch, "vllm", parsed, _FACTS, engine_version=version, variant=_variant(launch), made=made
     )
-    return _context(found, release)
+    return _cpu(_context(found, release), launch)
+
+
+def _cpu(found: Deployment, launch: Launch) -> Deployment:
+    """An image for CPUs needs no GPU, and its name says so."""
+    image = launch.image
+    if image is None or not re.search(r"(?:^|[-_/:])cpu(?:[-_/:.]|$)", image.text or "") or found.gpu_count.known:
+        return found
+    return found.replace(gpu_count=Fact(0, Source("declared", image.path, image.line)))
 
 
 def _variant(launch: Launch) -> str | None:
@@ -161,8 +178,6 @@ def _kv_role(parsed: Parsed) -> Word | None:
 
 def _roles_in(text: str) -> list[str]:
     """The roles in a connector's JSON, outermost first, kv_both last; also where the JSON is broken."""
-    import re
-
     try:
         outer = json.loads(text)
     except ValueError:

@@ -1390,3 +1390,10 @@ def _says_something(launch: Launch) -> bool:
             deployment = engine.deployment(launch)
             return deployment is not None and deployment.model.known
     return False
+
+
+def output_of(script: str) -> str | None:
+    """What a script prints, None where that cannot be computed."""
+    machine = Machine(Launch((), "", 1, ""), None)
+    found = machine.substitute(of(script, "", 1))
+    return found.plain if found.known else None
