@@ -148,7 +148,7 @@ def _sentence_cut(last: str, document: Section) -> bool:
 
 
 def _paragraphs(blocks: Iterable[Block]) -> Iterator[Paragraph]:
-    return (block for block in blocks if isinstance(block, Paragraph))
+    return (block for block in blocks if isinstance(block, Paragraph) and block.lead != block.text)
 
 
 def _entry_texts(document: Section) -> list[str]:
@@ -223,7 +223,7 @@ def _salvage(text: str) -> list[Any]:
 
 
 _LISTS: Final = frozenset(
-    ("items", "checklist", "checks", "tasks", "points", "steps", "항목", "점검항목", "점검 항목", "체크리스트")
+    ("items", "checklist", "checks", "tasks", "points", "항목", "점검항목", "점검 항목", "체크리스트")
 )
 
 
@@ -236,7 +236,8 @@ def _from_json(data: Any, headings: list[str]) -> Iterator[Draft]:
     if not isinstance(data, dict):
         return
     parts = _json_parts(data)
-    if parts.title and (parts.steps or parts.passes or parts.commands):
+    section = not parts.passes and any(key.lower() in _LISTS and _all_texts(value) for key, value in data.items())
+    if parts.title and not section and (parts.steps or parts.passes or parts.commands):
         yield parts.draft(headings)
         return
     name = next(
@@ -250,11 +251,15 @@ def _from_json(data: Any, headings: list[str]) -> Iterator[Draft]:
     )
     below = [*headings, name] if name else headings
     for key, value in data.items():
-        if isinstance(value, list) and value and all(isinstance(v, str) for v in value):
+        if _all_texts(value):
             if key.lower() in _LISTS and below:
                 yield from (_Parts(title=text).draft(below) for text in value)
         elif isinstance(value, (dict, list)):
             yield from _from_json(value, below if name else [*below, key.replace("_", " ")])
+
+
+def _all_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, str) for entry in value)
 
 
 def _json_parts(data: dict[str, Any]) -> _Parts:

@@ -24,8 +24,22 @@ if TYPE_CHECKING:
 
     from checklistbot.checklist.incidents import Incident
 
-#: More deployments than these get the built-in items only; ten fit into 12,000 bytes.
+#: More deployments than these get the built-in items only.
 MAX_DEPLOYMENTS: Final = 20
+#: UTF-8 bytes. What is less important is left out before a prompt gets longer than this.
+MAX_BYTES: Final[dict[Language, int]] = {"en": 12_000, "ko": 16_000}
+#: Facts that help a person more than they help the checklist: the first to go.
+_SECONDARY: Final = (
+    "kv_cache_dtype",
+    "memory_fraction",
+    "tp",
+    "pp",
+    "dp",
+    "replicas",
+    "gpu",
+    "gpu_count",
+    "full_request_needs",
+)
 _MAX_FINDINGS: Final = 6
 
 # --- the grammar of values ---------------------------------------------------------------------------------------------
@@ -172,8 +186,11 @@ def _findings(deployment: Deployment, check: Check) -> list[str]:
     return list(dict.fromkeys(found))[:_MAX_FINDINGS]
 
 
-def _lines(facts: Facts, check: Check) -> Iterator[tuple[str, Typed]]:
-    """One JSON object a deployment; group and environment are numbers, so that pairs stay together without names."""
+def _lines(facts: Facts, check: Check, detail: int) -> Iterator[tuple[str, Typed]]:
+    """One JSON object a deployment; group and environment are numbers, so that pairs stay together without names.
+
+    ``detail`` 2 holds everything, 1 leaves out secondary facts, 0 findings as well.
+    """
     groups: dict[tuple[str, str], str] = {}
     environments: dict[str, str] = {}
     for name, deployment in list(numbered(facts).items())[:MAX_DEPLOYMENTS]:
@@ -182,9 +199,9 @@ def _lines(facts: Facts, check: Check) -> Iterator[tuple[str, Typed]]:
             "id": name,
             "environment": environments.setdefault(deployment.environment, f"e{len(environments) + 1}"),
             "group": groups.setdefault((deployment.environment, deployment.group), f"g{len(groups) + 1}"),
-            **entry.values,
+            **{kind: value for kind, value in entry.values.items() if detail == 2 or kind not in _SECONDARY},
         }
-        if found := _findings(deployment, check):
+        if detail > 0 and (found := _findings(deployment, check)):
             values["findings"] = found
         yield json.dumps(values, separators=(",", ":")), Typed(values, entry.left_out)
 
@@ -210,11 +227,24 @@ def render(
     template: str | None = None,
     incident: Incident | None = None,
 ) -> str:
-    """The filled prompt. ``template`` is a user's own (text of ``llm.prompt`` from the base); raises UsageError where it is wrong."""
+    """The filled prompt, at most MAX_BYTES for ten deployments.
+
+    ``template`` is a user's own (text of ``llm.prompt`` from the base). Raises UsageError where it is wrong.
+    """
     incident = incident or next(iter(incidents.registry().values()))
-    lines = list(_lines(facts, check))
+    text = ""
+    for detail in (2, 1, 0):
+        text = _fill(template, language, _values(facts, check, language, incident, detail))
+        if len(text.encode()) <= MAX_BYTES[language]:
+            break
+    return text
+
+
+def _values(facts: Facts, check: Check, language: Language, incident: Incident, detail: int) -> dict[str, Any]:
+    """What a template may use."""
+    lines = list(_lines(facts, check, detail))
     left_out = [f"{line.values['id']}: {', '.join(line.left_out)}" for _, line in lines if line.left_out]
-    values = {
+    return {
         "title": incident.title[language],
         "story": " ".join(incident.story[language].split()),
         "preconditions": [texts[language] for texts in incident.preconditions],
@@ -226,7 +256,6 @@ def render(
         "further": max(0, len(facts.deployments) - MAX_DEPLOYMENTS),
         "pools": _pools(line for _, line in lines),
     }
-    return _fill(template, language, values)
 
 
 def _pools(lines: Iterable[Typed]) -> list[dict[str, Any]]:
