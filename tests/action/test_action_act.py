@@ -250,6 +250,7 @@ def test_hostile_shallow_checkout_of_a_fork_has_no_effect(runner: Runner) -> Non
     assert (runner.step["outcome"], outputs["verdict"]) == ("failure", "block"), runner.log
     # A fork's token cannot write: that is a warning, and the report is kept.
     assert (runner.github.bodies(), outputs["comment-url"]) == ([], "")
+    assert "::warning title=checklistbot::" in runner.log
     assert json.loads((runner.report / "report.json").read_text("utf-8"))["base"]["commit"] == base
 
 
