@@ -30,13 +30,23 @@ COMMANDS: Final[dict[str, str]] = {
 #: Commands that no person calls.
 HIDDEN: Final = ("action",)
 
-_EPILOG: Final = """\
+_ABOUT: Final = """\
+The gate in front of a self-hosted LLM: finds what a repository deploys, compares the context length with the
+KV pool that the engine really has, knows which engine versions leak, and says so before the deploy."""
+_EXAMPLE: Final = """\
 Example:
-
   checklistbot check .                      what would block a deploy of this work tree
   checklistbot facts --log prefill.log      what a start-up log says
-  checklistbot review --base main --head HEAD
-"""
+  checklistbot review --base main --head HEAD"""
+
+
+def top_help() -> str:
+    """What ``checklistbot --help`` prints; made without the CLI library, so that it is there at once."""
+    width = max(map(len, COMMANDS)) + 2
+    commands = "\n".join(f"  {name:{width}}{line}" for name, line in COMMANDS.items())
+    options = "  --version   Show the version and exit.\n  -h, --help  Show this message and exit."
+    usage = "Usage: checklistbot [OPTIONS] COMMAND [ARGS]..."
+    return f"{usage}\n\n{_ABOUT}\n\nOptions:\n{options}\n\nCommands:\n{commands}\n\n{_EXAMPLE}\n"
 
 
 def build() -> click.Group:
@@ -55,13 +65,8 @@ def build() -> click.Group:
             command: click.Command = importlib.import_module(f"checklistbot.commands.{cmd_name}").command
             return command
 
-        def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-            with formatter.section("Commands"):
-                formatter.write_dl(list(COMMANDS.items()))
-
-        def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-            formatter.write_paragraph()
-            formatter.write(_EPILOG)
+        def get_help(self, ctx: click.Context) -> str:
+            return top_help().rstrip("\n")
 
         def resolve_command(
             self, ctx: click.Context, args: list[str]
@@ -77,8 +82,6 @@ def build() -> click.Group:
     @click.group(
         cls=Lazy,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-        help="The gate in front of a self-hosted LLM: finds what a repository deploys, compares the context length with the KV pool "
-        "that the engine really has, knows which engine versions leak, and says so before the deploy.",
     )
     @click.version_option(_version(), "--version", message="checklistbot %(version)s")
     def group() -> None:
@@ -97,9 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code; every error is one line on standard error (CONTRACTS, "Exit codes")."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _utf8()
-    if arguments == ["--version"]:
-        print(f"checklistbot {_version()}")
-        return 0
+    if arguments in (["--version"], ["--help"], ["-h"], []):
+        sys.stdout.write(f"checklistbot {_version()}\n" if arguments == ["--version"] else top_help())
+        return 0 if arguments else 2
     import click
 
     try:

@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from checklistbot import engines
 from checklistbot.config import Config, ImageEntry
@@ -18,8 +19,9 @@ from checklistbot.discovery import discover
 from checklistbot.discovery.digests import digests
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.model import FACT_NAMES, Deployment, Fact, Facts, InputError, Skipped, Source, merge
-from checklistbot.observation.compare import compare
-from checklistbot.observation.logs import LogReading, open_log, read_log
+
+if TYPE_CHECKING:
+    from checklistbot.observation.logs import LogReading
 
 #: Facts that no observation speaks for: what a request is promised is what the repository says it is.
 _DECLARED_FIRST = tuple(name for name in FACT_NAMES if name not in ("kv_pool_tokens", "served_context"))
@@ -43,6 +45,7 @@ class _Gathering:
 
     servers: list[tuple[Deployment, str]] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,12 @@ def gather(
 
     ``logs`` says where the config's logs are read (default: ``tree`` itself). ``changed`` names the inputs of a deployment that
     changed in Git after the log at that path did; without it only what the log states is compared.
-    Raises InputError where a log or endpoint that was named on the command line cannot be read.
+    A log or endpoint that was named on the command line and cannot be read is in ``Facts.unread``.
     """
     named = _named(inputs)
     if tree is None:
         members = [_finish(server) for server, _ in named.servers]
-        return Facts(tuple(members), digests(members), tuple(named.skipped))
+        return Facts(tuple(members), digests(members), tuple(named.skipped), unread=tuple(named.unread))
     found = discover(tree, config.exclude)
     source = logs or LogSource(tree)
     skipped = list(found.skipped)
@@ -83,7 +86,13 @@ def gather(
     members = _attach_named(members, named)
     members = [_finish(member) for member in members]
     skipped += named.skipped
-    return Facts(tuple(members), digests(members), tuple(dict.fromkeys(skipped)), found.files_read)
+    return Facts(
+        tuple(members),
+        digests(members),
+        tuple(dict.fromkeys(skipped)),
+        found.files_read,
+        unread=tuple(named.unread),
+    )
 
 
 # --- config ------------------------------------------------------------------------------------------------------------
@@ -116,29 +125,41 @@ def _from_image(deployment: Deployment, entry: ImageEntry, config: Config) -> It
 
 
 def _named(inputs: Inputs) -> _Gathering:
+    """What the command line names. One input that cannot be read does not lose the others."""
     gathering = _Gathering()
-    for path in inputs.logs:
-        reading = open_log(path)
-        if reading.cut:
-            raise InputError(f"{path}: cut short, it was not read to its end ({_reasons(reading)})")
-        gathering.servers += [(server, path) for server in reading.servers]
-        gathering.skipped += reading.skipped
-        if not reading.servers:
-            gathering.skipped.append(Skipped(path, "no start-up lines of a known engine"))
-    for url in inputs.endpoints:
-        from checklistbot.observation.endpoints import observe_endpoint
-
-        gathering.servers += [(server, url) for server in observe_endpoint(url)]
-    for path in inputs.observed:
-        gathering.servers += [(server, path) for server in _from_file(path)]
+    readers = ((inputs.logs, _read_log), (inputs.endpoints, _read_endpoint), (inputs.observed, _read_observed))
+    for names, read in readers:
+        for name in names:
+            try:
+                gathering.servers += [(server, name) for server in read(name, gathering)]
+            except InputError as error:
+                gathering.unread.append(str(error))
     return gathering
+
+
+def _read_log(path: str, gathering: _Gathering) -> Iterable[Deployment]:
+    from checklistbot.observation.logs import open_log
+
+    reading = open_log(path)
+    gathering.skipped += reading.skipped
+    if reading.cut:
+        gathering.unread.append(f"{path}: not read to its end ({_reasons(reading)}); give a shorter or a whole log")
+    if not reading.servers:
+        gathering.skipped.append(Skipped(path, "no start-up lines of a known engine"))
+    return reading.servers
 
 
 def _reasons(reading: LogReading) -> str:
     return "; ".join(entry.reason for entry in reading.skipped) or "too long"
 
 
-def _from_file(path: str) -> Iterable[Deployment]:
+def _read_endpoint(url: str, gathering: _Gathering) -> Iterable[Deployment]:
+    from checklistbot.observation.endpoints import observe_endpoint
+
+    return observe_endpoint(url)
+
+
+def _read_observed(path: str, gathering: _Gathering) -> Iterable[Deployment]:
     """The observed facts of another run's facts/1."""
     from checklistbot.observation.facts_file import read_facts_file
 
@@ -193,6 +214,8 @@ def _differs(source: LogSource, path: str) -> bool:
 
 
 def _tree_log(tree: Tree | None, path: str, skipped: list[Skipped]) -> tuple[Deployment, ...]:
+    from checklistbot.observation.logs import read_log
+
     if tree is None:
         return ()
     try:
@@ -249,6 +272,8 @@ def _short(fact: Fact) -> str | None:
 
 
 def _with(deployment: Deployment, server: Deployment, newer: frozenset[str], *, replace: bool = False) -> Deployment:
+    from checklistbot.observation.compare import compare
+
     changes: dict[str, Fact] = {}
     for name in _DECLARED_FIRST:
         mine, theirs = deployment.fact(name), server.fact(name)

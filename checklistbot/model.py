@@ -369,13 +369,17 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """``facts/1``: everything learnt about one state of a repository. ``digests`` per "environment/group"."""
+    """``facts/1``: everything learnt about one state of a repository. ``digests`` per "environment/group".
+
+    ``unread`` are inputs that somebody named and that could not be read, one line each: the run ends with 3 (CONTRACTS).
+    """
 
     deployments: tuple[Deployment, ...] = ()
     digests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     skipped: tuple[Skipped, ...] = ()
     files_read: int = 0
     taken: str | None = None
+    unread: tuple[str, ...] = ()
 
     def groups(self) -> dict[tuple[str, str], tuple[Deployment, ...]]:
         """Deployments by (environment, group), in order of appearance."""

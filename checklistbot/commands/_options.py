@@ -178,7 +178,16 @@ def write_output(text: str, output: str | None) -> None:
     write_text(Path(output), text if text.endswith("\n") else text + "\n")
 
 
-def tell(settings: Settings, skipped: tuple[Skipped, ...], files_read: int | None = None) -> None:
+def ending(facts: Facts, code: int = 0) -> int:
+    """The exit code with what was named and not read: said in a line each, 3 unless the code is 1 (CONTRACTS, "Exit codes")."""
+    from checklistbot.encode import redact, terminal
+
+    for line in facts.unread:
+        click.echo(f"checklistbot: {redact(terminal(line))}", err=True)
+    return code or (3 if facts.unread else 0)
+
+
+def tell(settings: Settings, skipped: tuple[Skipped, ...]) -> None:
     """What was not read, on standard error: under -v each, else one line that says how many."""
     if not skipped or settings.quiet:
         return

@@ -238,7 +238,9 @@ def _summary(outcome: ReviewOutcome) -> str:
     """The comment, for the step summary; one line where it is larger than GitHub takes."""
     if outcome.output_dir is None:
         return ""
-    comment = (outcome.output_dir / "comment.md").read_text("utf-8")
+    from checklistbot.github.marker import split
+
+    comment, _ = split((outcome.output_dir / "comment.md").read_text("utf-8"))
     if len(comment.encode()) > _SUMMARY_BYTES:
         return (
             f"checklistbot: {outcome.report.check.verdict}. The comment is too large for this page; see report-path.\n"

@@ -66,7 +66,8 @@ def command(
     )
     shared.write_output(_render(check, facts, config, settings, form), output)
     shared.tell(settings, facts.skipped)
-    return 1 if rules.reaching(check, fail_on or config.fail_on, baseline=config.baseline) else 0
+    reached = rules.reaching(check, fail_on or config.fail_on, baseline=config.baseline)
+    return shared.ending(facts, 1 if reached else 0)
 
 
 def _base_facts(path: str | None, base: str | None, config: Config) -> Facts | None:

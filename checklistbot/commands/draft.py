@@ -82,7 +82,7 @@ def command(
     if use.status == "failed" and use.reason:
         click.echo(f"checklistbot: {use.reason}", err=True)
     shared.tell(settings, found.facts.skipped)
-    return _exit_code(use, require_llm, response is not None)
+    return shared.ending(found.facts, _exit_code(use, require_llm, response is not None))
 
 
 def _exit_code(use: LlmUse, require_llm: bool, pasted: bool) -> int:

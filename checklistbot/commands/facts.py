@@ -45,4 +45,4 @@ def command(
 
         shared.write_output(render_facts(facts, language=settings.language(config), color=settings.colored()), output)
     shared.tell(settings, facts.skipped)
-    return 0
+    return shared.ending(facts)

@@ -36,4 +36,4 @@ def command(settings: shared.Settings, named: Inputs, path: str | None, rev: str
     else:
         click.echo(text, nl=not text.endswith("\n"))
     shared.tell(settings, found.facts.skipped)
-    return 0
+    return shared.ending(found.facts)

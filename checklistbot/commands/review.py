@@ -18,6 +18,7 @@ from checklistbot.model import InputError, Report, Revision, UsageError
 if TYPE_CHECKING:
     from checklistbot.discovery.tree import Tree
     from checklistbot.facts import Inputs
+    from checklistbot.github.marker import Marker
     from checklistbot.history import Changed
     from checklistbot.retry import Deadline
 
@@ -82,6 +83,7 @@ class _Sides:
 def run_review(options: ReviewOptions) -> ReviewOutcome:
     """Do the whole review, write what ``output`` asks for, publish if asked. Raises UsageError and InputError."""
     from checklistbot import clock
+    from checklistbot.github.marker import join
     from checklistbot.retry import Deadline
 
     now = clock.now(options.environ)
@@ -91,13 +93,13 @@ def run_review(options: ReviewOptions) -> ReviewOutcome:
     report = _report(options, sides, config, config_notices, now, deadline)
     language = options.lang or config.lang
     body = _comment(report, options, language, now)
-    output = _write(report, body, options, language)
+    marker = _marker(report, body, config, options, now)
+    output = _write(report, join(body, marker), options)
     if options.show:
         _show(report, options, language)
-    url, warnings = _publish(report, body, config, options, now, deadline)
-    return ReviewOutcome(
-        _exit_code(report, config, options, warnings), report, url, report.llm.status, output, warnings
-    )
+    posted = _publish(body, marker, config, options, deadline) if options.publish else _Posted()
+    code = _exit_code(report, config, options, posted)
+    return ReviewOutcome(code, report, posted.url, report.llm.status, output, posted.warnings)
 
 
 # --- what is compared --------------------------------------------------------------------------------------------------
@@ -251,7 +253,16 @@ def _comment(report: Report, options: ReviewOptions, language: Literal["en", "ko
     return markdown.render(report, language=language, links=links, now=now)
 
 
-def _write(report: Report, body: str, options: ReviewOptions, language: Literal["en", "ko"]) -> Path | None:
+def _marker(report: Report, body: str, config: Config, options: ReviewOptions, now: datetime) -> Marker:
+    """The comment's last line. It stands in comment.md too, so that a later ``publish`` knows when this view was taken."""
+    from checklistbot.github.marker import of_report
+
+    valid_at = now.isoformat().replace("+00:00", "Z")
+    run = options.environ.get("GITHUB_RUN_ID") or None
+    return of_report(body, report.to_json(), valid_at=valid_at, id=config.comment.id, run=run)
+
+
+def _write(report: Report, comment: str, options: ReviewOptions) -> Path | None:
     """comment.md, report.json, checklist.json, checklist.md and ci/…, each whole or not at all."""
     if options.output is None:
         return None
@@ -261,7 +272,7 @@ def _write(report: Report, body: str, options: ReviewOptions, language: Literal[
 
     folder = options.output
     write_text(folder / "report.json", dump(report.to_json()))
-    write_text(folder / "comment.md", body)
+    write_text(folder / "comment.md", comment)
     write_text(folder / "checklist.json", dump(report.checklist.to_json()))
     write_text(folder / "checklist.md", checklist.render.markdown(report.checklist))
     for script in report.scripts:
@@ -275,35 +286,36 @@ def _show(report: Report, options: ReviewOptions, language: Literal["en", "ko"])
     click.echo(render_review(report, language=language, color=options.color))
 
 
-def _publish(
-    report: Report, body: str, config: Config, options: ReviewOptions, now: datetime, deadline: Deadline
-) -> tuple[str | None, tuple[str, ...]]:
-    """(the comment's address, warnings). What GitHub does not take is a warning: the report is kept all the same."""
-    if not options.publish or options.repository is None:
-        return None, ()
+@dataclass(frozen=True, slots=True)
+class _Posted:
+    """What became of the comment. ``failed``: GitHub did not do it; a token that may not write is a warning only."""
+
+    url: str | None = None
+    warnings: tuple[str, ...] = ()
+    failed: bool = False
+
+
+def _publish(body: str, marker: Marker, config: Config, options: ReviewOptions, deadline: Deadline) -> _Posted:
+    """Post the comment; whatever GitHub says, the report is kept."""
     from checklistbot.github.client import api_url_of
     from checklistbot.github.comment import Target, publish
-    from checklistbot.github.marker import of_report
 
-    valid_at = now.isoformat().replace("+00:00", "Z")
-    run = options.environ.get("GITHUB_RUN_ID") or None
-    marker = of_report(body, report.to_json(), valid_at=valid_at, id=config.comment.id, run=run)
     try:
         done = publish(
             body,
             marker,
-            Target(options.repository, options.pull_request, options.head_ref),
+            Target(options.repository or "", options.pull_request, options.head_ref),
             token=options.environ.get("GITHUB_TOKEN", ""),
             deadline=deadline,
             mode=config.comment.mode,
             api_url=api_url_of(options.environ),
         )
     except InputError as error:
-        return None, (f"no comment: {error}; the report is kept",)
-    return done.url, (done.warning,) if done.warning else ()
+        return _Posted(None, (f"no comment: {error}; the report is kept",), failed=True)
+    return _Posted(done.url, (done.warning,) if done.warning else ())
 
 
-def _exit_code(report: Report, config: Config, options: ReviewOptions, warnings: tuple[str, ...]) -> int:
+def _exit_code(report: Report, config: Config, options: ReviewOptions, posted: _Posted) -> int:
     """2 > 1 > 3 > 0; an LLM that failed only counts under --require-llm."""
     from checklistbot import rules
 
@@ -311,7 +323,7 @@ def _exit_code(report: Report, config: Config, options: ReviewOptions, warnings:
         return 1
     if options.require_llm and report.llm.status not in ("ok", "repaired"):
         return 3
-    return 3 if warnings else 0
+    return 3 if posted.failed else 0
 
 
 @click.command(
@@ -418,4 +430,4 @@ def command(
     shared.tell(settings, outcome.report.check.skipped)
     for warning in outcome.warnings:
         click.echo(f"checklistbot: {warning}", err=True)
-    return outcome.exit_code
+    return shared.ending(outcome.report.head_facts, outcome.exit_code)

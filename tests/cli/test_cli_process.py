@@ -67,7 +67,6 @@ def test_version_and_help() -> None:
         (["chekc"], 2, "did you mean 'check'?"),
         (["check", "/no/such/place"], 2, "no such file or folder"),
         (["check", "--fail-on", "maybe"], 2, "--fail-on"),
-        (["facts", "--log", "/no/such.log"], 3, "/no/such.log"),
         (["explain", "kv-pool-unknwn"], 2, "did you mean kv-pool-unknown?"),
         (["schema", "nothing"], 2, "there are:"),
         (["review", "."], 2, "--base"),
@@ -82,6 +81,13 @@ def test_a_wrong_call_is_one_line_on_stderr(arguments: list[str], code: int, say
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert says in done.stderr
+
+
+def test_a_named_input_that_cannot_be_read_ends_with_3_and_keeps_what_was_found(repository: Path) -> None:
+    done = run("facts", repository, "--log", "/no/such.log", "--format", "json")
+    assert done.returncode == 3
+    assert len(json.loads(done.stdout)["deployments"]) == 2
+    assert "checklistbot: /no/such.log" in done.stderr
 
 
 def test_an_error_line_cannot_carry_a_terminal_sequence(tmp_path: Path) -> None:

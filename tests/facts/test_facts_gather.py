@@ -14,7 +14,7 @@ from checklistbot.discovery.git import Repository
 from checklistbot.discovery.tree import open_tree
 from checklistbot.facts import Inputs, LogSource, gather
 from checklistbot.history import changed_inputs
-from checklistbot.model import Deployment, Fact, Facts, InputError, Source, declared
+from checklistbot.model import Deployment, Fact, Facts, Source, declared
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "glm-5.3-disaggregated"
 CONFIG = (EXAMPLE / "base" / ".checklistbot.yml").read_text()
@@ -130,9 +130,12 @@ def test_logs_of_the_command_line_find_their_role(repository: Path) -> None:
     assert facts["decode"].kv_pool_tokens.value == 1_050_624
 
 
-def test_a_named_log_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError):
-        gather(None, Config(), Inputs(logs=(str(tmp_path / "gone.log"),)))
+def test_a_named_log_that_cannot_be_read_loses_nothing_else(repository: Path, tmp_path: Path) -> None:
+    good, gone = str(repository / "ops/logs/prefill.log"), str(tmp_path / "gone.log")
+    facts = gather(open_tree(repository), Config(), Inputs(logs=(gone, good)))
+    assert len(facts.unread) == 1
+    assert "gone.log" in facts.unread[0]
+    assert _by_role(facts)["prefill"].kv_pool_tokens.value == 681_280
 
 
 def test_what_the_config_says_about_an_image_fills_the_version(repository: Path) -> None:

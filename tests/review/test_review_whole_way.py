@@ -15,6 +15,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from checklistbot.github.marker import split
+
 TOP = Path(__file__).parents[2]
 EXAMPLE = TOP / "examples" / "glm-5.3-disaggregated"
 
@@ -48,10 +50,14 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def _review(repository: Path, out: Path, head: str = "head", *more: str, **environment: str) -> tuple[int, dict[str, Any], str]:
+def _review(
+    repository: Path, out: Path, head: str = "head", *more: str, **environment: str
+) -> tuple[int, dict[str, Any], str]:
     done = run("review", repository, "--base", "base", "--head", head, "--output", out, *more, **environment)
     report = json.loads((out / "report.json").read_text("utf-8"))
-    return done.returncode, report, (out / "comment.md").read_text("utf-8")
+    body, marker = split((out / "comment.md").read_text("utf-8"))
+    assert marker is not None
+    return done.returncode, report, body
 
 
 @pytest.mark.parametrize("language", ["en", "ko"])
@@ -79,10 +85,14 @@ def test_the_incident_is_blocked_and_every_number_is_there(repository: Path, tmp
     assert ("disaggregated-pair-mismatch", "block", "new") in verdicts
     assert ("engine-below-fixed-version", "block", "worse") in verdicts
     assert ("isolation", "block", "same") in verdicts
-    assert [(c["fact"], c["before"], c["after"]) for c in report["changes"]] == [("context_length", 131072, 1048576)] * 2
+    assert [(c["fact"], c["before"], c["after"]) for c in report["changes"]] == [
+        ("context_length", 131072, 1048576)
+    ] * 2
 
 
-def test_an_outdated_pool_neither_blocks_nor_passes_and_the_version_still_blocks(repository: Path, tmp_path: Path) -> None:
+def test_an_outdated_pool_neither_blocks_nor_passes_and_the_version_still_blocks(
+    repository: Path, tmp_path: Path
+) -> None:
     code, report, _ = _review(repository, tmp_path, "head-memory-fraction")
     assert code == 1
     by_rule = {(f["rule"], f["deployment"].rsplit("/", 1)[-1]): f["verdict"] for f in report["check"]["findings"]}
@@ -95,7 +105,12 @@ def test_an_outdated_pool_neither_blocks_nor_passes_and_the_version_still_blocks
 def test_what_lands_in_the_folder(repository: Path, tmp_path: Path) -> None:
     _review(repository, tmp_path)
     files = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file())
-    assert [f for f in files if not f.startswith("ci/")] == ["checklist.json", "checklist.md", "comment.md", "report.json"]
+    assert [f for f in files if not f.startswith("ci/")] == [
+        "checklist.json",
+        "checklist.md",
+        "comment.md",
+        "report.json",
+    ]
     scripts = [f for f in files if f.startswith("ci/")]
     assert scripts
     assert all(os.access(tmp_path / f, os.X_OK) for f in scripts if f.endswith(".sh"))
@@ -124,7 +139,11 @@ def test_same_input_same_bytes(repository: Path, tmp_path: Path) -> None:
 def test_facts_checklist_and_script_do_not_hold_the_clock(repository: Path, tmp_path: Path) -> None:
     _review(repository, tmp_path / "a", CHECKLISTBOT_NOW="2026-11-30T12:00:00Z")
     _review(repository, tmp_path / "b", CHECKLISTBOT_NOW="2026-12-20T12:00:00Z")
-    for name in ("checklist.json", "checklist.md", *(p.relative_to(tmp_path / "a").as_posix() for p in (tmp_path / "a/ci").rglob("*.*"))):
+    for name in (
+        "checklist.json",
+        "checklist.md",
+        *(p.relative_to(tmp_path / "a").as_posix() for p in (tmp_path / "a/ci").rglob("*.*")),
+    ):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
@@ -192,7 +211,9 @@ def test_facts_are_compared_with_the_merge_base_and_policy_comes_from_the_tip(re
     decode = copy / "serve/decode.yaml"
     decode.write_text(decode.read_text().replace('"0.92"', '"0.90"'))
     config = (copy / ".checklistbot.yml").read_text()
-    (copy / ".checklistbot.yml").write_text(config + "waivers: [{rule: isolation, reason: accepted by the security team}]\n")
+    (copy / ".checklistbot.yml").write_text(
+        config + "waivers: [{rule: isolation, reason: accepted by the security team}]\n"
+    )
     subprocess.run(["git", "-C", copy, "commit", "-qam", "meanwhile"], check=True)
     _, report, _ = _review(copy, tmp_path / "out", "attack")
     assert {c["fact"] for c in report["changes"]} == {"context_length"}
@@ -229,8 +250,12 @@ def test_a_repository_whose_every_name_is_hostile_reaches_no_sink(tmp_path: Path
     for state in ("base", "head"):
         folder = repository / "serve" / name
         folder.mkdir(parents=True, exist_ok=True)
-        text = base.replace("glm-5-3-prefill", '"<script>@all</script>"').replace("- glm-5.3\n", f"- {json.dumps(HOSTILE)}\n")
-        text = text.replace("zai-org/GLM-5.3-FP8", '"org/@everyone<img>"').replace("--enable-metrics", "--api-key\n              - sk-canary12345678")
+        text = base.replace("glm-5-3-prefill", '"<script>@all</script>"').replace(
+            "- glm-5.3\n", f"- {json.dumps(HOSTILE)}\n"
+        )
+        text = text.replace("zai-org/GLM-5.3-FP8", '"org/@everyone<img>"').replace(
+            "--enable-metrics", "--api-key\n              - sk-canary12345678"
+        )
         (folder / f"{name}.yaml").write_text(text if state == "base" else text.replace('"131072"', '"1048576"'))
         (repository / ".checklistbot.yml").write_text(
             f"version: 1\nwaivers:\n  - {{rule: kv-pool-unknown, reason: {json.dumps(HOSTILE + '</details>')}}}\n"
@@ -253,7 +278,9 @@ def test_a_repository_whose_every_name_is_hostile_reaches_no_sink(tmp_path: Path
         assert "sk-canary" not in text, form
         assert "\u202e" not in text, form
         if form == "github":
-            assert all(line.startswith(("::error", "::warning", "::notice")) for line in text.splitlines() if "::" in line)
+            assert all(
+                line.startswith(("::error", "::warning", "::notice")) for line in text.splitlines() if "::" in line
+            )
     _only_inert(outputs["comment.md"])
     assert not [line for line in outputs["stdout"].splitlines() if line.startswith("::")]
 
