@@ -38,8 +38,10 @@ def find_tool(name: str) -> Path | None:
     if name.startswith("npm:"):
         folder = NODE_MODULES / name.removeprefix("npm:")
         return folder if folder.is_dir() else None
+    names = ("chromium", "chromium-browser", "google-chrome") if name == "chromium" else (name,)
     # Not resolved: the interpreter of a virtual environment is a link out of it.
-    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    path = os.pathsep.join([str(Path(sys.executable).parent), OUTER_ENVIRONMENT.get("PATH", os.defpath)])
+    found = next(filter(None, (shutil.which(entry, path=path) for entry in names)), None)
     return Path(found) if found else None
 
 
