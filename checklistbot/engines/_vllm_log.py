@@ -289,6 +289,14 @@ def _read(record: Record) -> Iterator[Said]:
         yield Said("seen", True)
 
 
+def _before_0_21(notes: Notes) -> bool:
+    """True unless the version is stated and 0.21 or later: from there on a hybrid's pool no longer follows its
+    context."""
+    version = notes.best("engine_version")
+    match = re.match(r"(\d+)\.(\d+)", str(version.value)) if version else None
+    return match is None or (int(match[1]), int(match[2])) < (0, 21)
+
+
 _PAGES: Final = (16, 8, 32, 64, 128, 256, 1)
 
 
@@ -296,7 +304,7 @@ def _settle(notes: Notes) -> None:
     """Blocks → tokens: by the block size that is stated, else by the one that the printed concurrency shows, else
     16."""
     settle_ranks(notes)
-    if notes.has("v0") or (notes.has("blocks") and not notes.has("kv_pool_tokens")):
+    if notes.has("v0") or notes.has("blocks") or (notes.has("hybrid") and _before_0_21(notes)):
         notes.add(Said("pool_depends_on_context", True), notes.first_line, "")
     if notes.has("kv_pool_tokens") or not notes.has("blocks"):
         return

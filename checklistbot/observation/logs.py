@@ -12,21 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import PurePath
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
-from checklistbot.encode import Untrusted, redact
-from checklistbot.engines._log import FOLLOWS, MAX_RANKS, Entry, LogGrammar, Notes, Record, Said, grammars
+from checklistbot.engines._log import MAX_RANKS, Entry, LogGrammar, Notes, Record, Said, grammars
 from checklistbot.model import (
-    FACT_NAMES,
-    Candidate,
     Deployment,
-    Fact,
     InputError,
-    Observation,
     Scalar,
     Skipped,
-    Source,
 )
+from checklistbot.observation.build import build
 from checklistbot.observation.lines import records
 from checklistbot.observation.stream import Stretch, Stretches, open_stream, was_cut
 
@@ -60,26 +55,6 @@ _TELLING: Final = (
     "memory_fraction",
     "factor",
     "kv_gib",
-)
-#: What an observation of a pool was taken under, besides the facts of the same name.
-INPUTS: Final = (
-    "role",
-    "engine_version",
-    "model",
-    "context_length",
-    "memory_fraction",
-    "kv_cache_dtype",
-    "page_size",
-    "tensor_parallel",
-    "pipeline_parallel",
-    "data_parallel",
-    "gpu",
-    "gpu_count",
-    "chunked_prefill_size",
-    "max_running_requests",
-    "speculative",
-    "decode_context_parallel",
-    "kv_cache_memory_bytes",
 )
 
 
@@ -371,7 +346,7 @@ class _Reader:
                 server.grammar.settle(notes)
             kept = _folded([notes for notes in server.starts if _tells(notes)] or server.starts[-1:])
             _inherit(kept)
-            deployments = [_deployment(server, notes, self.name) for notes in kept]
+            deployments = [_built(server, notes, self.name) for notes in kept]
             now.append(deployments[-1])
             earlier += deployments[:-1]
             extras[deployments[-1].id] = _extras(kept[-1], len(deployments) - 1 + server.dropped)
@@ -484,97 +459,16 @@ def _inherit(starts: list[Notes]) -> None:
                 after.entries[key] = dict(before.entries[key])
 
 
-# --- one start → a deployment ---------------------------------------------------------------------------------------
-
-
-def _value(value: Scalar) -> Scalar:
-    return Untrusted(redact(value)) if isinstance(value, str) else value
-
-
-def _fact(notes: Notes, key: str, name: str) -> Fact | None:
-    entries = notes.strongest(key)
-    if not entries:
-        return None
-    entry = entries[-1]
-    if key == "kv_pool_tokens":
-        entry = min(entries, key=lambda e: float(e.value) if not isinstance(e.value, str) else 0.0)
-    ranks = tuple(e.value for e in entries if isinstance(e.value, (int, float)) and not isinstance(e.value, bool))
-    differ = key == "kv_pool_tokens" and len(set(ranks)) > 1
-    others: dict[Scalar, Candidate] = {}
-    if key != "kv_pool_tokens":
-        weaker = (e for e in notes.entries[key].values() if e.strength < entry.strength and e.value != entry.value)
-        others = {e.value: Candidate(_value(e.value), Source("observed", name, e.line)) for e in weaker}
-    return Fact(
-        _value(entry.value),
-        Source("observed", name, entry.line),
-        per_rank=ranks if differ else (),
-        others=tuple(others.values())[:8],
+def _built(server: _Server, notes: Notes, name: str) -> Deployment:
+    grammar = server.grammar
+    return build(
+        notes,
+        engine=grammar.engine,
+        name=name,
+        stream=server.stream,
+        fits=grammar.fits(notes),
+        variant=grammar.variant,
     )
-
-
-def _taken_under(notes: Notes) -> dict[str, Scalar]:
-    found: dict[str, Scalar] = {}
-    for key in INPUTS:
-        entry = notes.best(key)
-        if (
-            entry is not None
-            and entry.strength > FOLLOWS
-            and not (key in ("max_running_requests", "chunked_prefill_size") and entry.strength < 30)
-        ):
-            found[key] = _value(entry.value)
-    if notes.has("pool_depends_on_context"):
-        found["pool_depends_on_context"] = True
-    return found
-
-
-def _deployment(server: _Server, notes: Notes, name: str) -> Deployment:
-    facts = {key: fact for key in FACT_NAMES if (fact := _fact(notes, key, name)) is not None}
-    if "model" not in facts and "served_model_name" in facts and server.grammar.engine in ("sglang", "vllm"):
-        # Both engines call a model by its path where no other name is given, so the name stands for it.
-        facts["model"] = facts["served_model_name"]
-    facts["engine"] = Fact(server.grammar.engine, Source("observed", name, notes.first_line))
-    if "role" not in facts:
-        role = _role_of(server.stream) or _role_of(name)
-        if role and server.grammar.engine in ("sglang", "vllm", "tensorrt-llm"):
-            facts["role"] = Fact(role, Source("observed", name, notes.first_line))
-    if "kv_pool_tokens" in facts:
-        under = Observation(taken_under=_taken_under(notes))
-        facts["kv_pool_tokens"] = facts["kv_pool_tokens"].replace(observation=under)
-    if "served_context" not in facts and "context_length" in facts and server.grammar.engine in ("sglang", "vllm"):
-        facts["served_context"] = facts["context_length"].replace(others=())
-    role = str(facts["role"].value) if "role" in facts else "unified"
-    group = _group(facts, name)
-    return Deployment(
-        id=f"observed/{group}/{role}",
-        name=server.stream or PurePath(name).name,
-        environment="observed",
-        group=group,
-        file=name,
-        line=notes.first_line,
-        variant=server.grammar.variant,
-        fits_full_context=server.grammar.fits(notes),
-        **_typed(facts),
-    )
-
-
-def _typed(facts: dict[str, Fact]) -> dict[str, Any]:
-    return dict(facts)
-
-
-_ROLE_WORD = re.compile(r"(?i)(?<![a-z])(prefill|decode)(?:er|r)?(?![a-z])")
-
-
-def _role_of(text: str) -> str | None:
-    """The role that a container, pod or file name says, None if it says none or both."""
-    found = {match.lower() for match in _ROLE_WORD.findall(PurePath(text).name if "/" in text else text)}
-    return found.pop() if len(found) == 1 else None
-
-
-def _group(facts: dict[str, Fact], name: str) -> str:
-    served, model = facts.get("served_model_name"), facts.get("model")
-    text = str(served.value) if served else str(model.value) if model else _ROLE_WORD.sub("", PurePath(name).stem)
-    word = re.sub(r"[^\w.:+-]+", "-", text.rstrip("/").rsplit("/", 1)[-1]).strip("-._")
-    return Untrusted(word[:100] or "server")
 
 
 def _unique(found: list[Deployment], servers: list[_Server], name: str) -> list[Deployment]:

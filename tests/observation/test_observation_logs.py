@@ -27,14 +27,14 @@ def values(deployment: Deployment) -> dict[str, object]:
 
 SGLANG = """\
 [2026-10-02 07:00:01] server_args=ServerArgs(model_path='acme/Otter-70B', served_model_name='otter', \
-context_length=65536, mem_fraction_static=0.83, tp_size=4, pp_size=1, dp_size=1, page_size=16,
-kv_cache_dtype='auto', \\ disaggregation_mode='prefill', chunked_prefill_size=8192, max_running_requests=None,
-speculative_algorithm=None, \\ speculative_draft_model_path='acme/Otter-draft', api_key='sk-canary-0123456789abcdef')
-[2026-10-02 07:01:10 TP0] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 50016, K size: 3.10 GB, V size:
-3.10 GB [2026-10-02 07:01:12 TP0] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 9999, K size: 0.10 GB, V
-size: 0.10 GB [2026-10-02 07:01:20 TP0] max_total_num_tokens=50016, chunked_prefill_size=8192,
-max_prefill_tokens=16384, \\ max_running_requests=512, context_len=65536, available_gpu_mem=9.10 GB [2026-10-02
-07:01:21] The server is fired up and ready to roll!
+context_length=65536, mem_fraction_static=0.83, tp_size=4, pp_size=1, dp_size=1, page_size=16, \
+kv_cache_dtype='auto', disaggregation_mode='prefill', chunked_prefill_size=8192, max_running_requests=None, \
+speculative_algorithm=None, speculative_draft_model_path='acme/Otter-draft', api_key='sk-canary-0123456789abcdef')
+[2026-10-02 07:01:10 TP0] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 50016, K size: 3.10 GB, V size: 3 GB
+[2026-10-02 07:01:12 TP0] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 9999, K size: 0.10 GB, V size: 0 GB
+[2026-10-02 07:01:20 TP0] max_total_num_tokens=50016, chunked_prefill_size=8192, max_prefill_tokens=16384, \
+max_running_requests=512, context_len=65536, available_gpu_mem=9.10 GB
+[2026-10-02 07:01:21] The server is fired up and ready to roll!
 """
 
 
@@ -84,8 +84,7 @@ model='acme/Otter-70B', max_seq_len=65536, tensor_parallel_size=2, kv_cache_dtyp
 (Worker_TP0 pid=71) INFO 10-02 07:01:00 [gpu_worker.py:460] Available KV cache memory: 9.50 GiB
 (Worker_TP1 pid=72) INFO 10-02 07:01:00 [gpu_worker.py:460] Available KV cache memory: 9.40 GiB
 (EngineCore pid=70) INFO 10-02 07:01:01 [kv_cache_utils.py:1713] GPU KV cache size: 70,016 tokens
-(EngineCore pid=70) INFO 10-02 07:01:01 [kv_cache_utils.py:1718] Maximum concurrency for 65,536 tokens per request:
-1.06x
+(EngineCore pid=70) INFO 10-02 07:01:01 [kv_cache_utils.py:1718] Maximum concurrency for 65,536 tokens per request: 1.06x
 """
 
 
