@@ -419,9 +419,6 @@ class _Reader:
         headings = [*path, section.title] if section.title else path
         if not self._has_boxes(section) and (item := _labelled_section(section)) is not None:
             yield item.draft(headings)
-            # A table of cases below it is worth an item a row, in addition to the whole.
-            for inner in section.walk():
-                yield from _all_rows(inner.blocks, [*headings, inner.title], [section.title])
             return
         excluded = bool(NOT_ITEMS.search(section.title)) and not self._has_boxes(section)
         if not excluded:
@@ -710,17 +707,6 @@ def _without_ditto(rows: list[list[str]]) -> Iterator[list[str]]:
             for cell, above in zip(row, before or row, strict=False)
         ]
         yield before
-
-
-def _all_rows(blocks: Iterable[Block], headings: list[str], context: Iterable[str]) -> Iterator[Draft]:
-    """Rows of tables that list cases with an id, for a section that is an item already."""
-    for block in blocks:
-        if (
-            isinstance(block, Table)
-            and _columns(block)[:1]
-            and all(row and _ID.fullmatch(row[0]) for row in block.rows)
-        ):
-            yield from _rows(block, headings, context)
 
 
 def _row(headers: list[str], columns: list[Part | None], row: list[str]) -> _Parts:

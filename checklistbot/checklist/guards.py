@@ -20,7 +20,7 @@ from checklistbot.encode import Untrusted
 from checklistbot.engines.base import below, version_of
 from checklistbot.model import Deployment
 
-MAX_TITLE, MAX_TEXT, MAX_COMMAND, MAX_OWNER = 200, 600, 400, 60
+MAX_TITLE, MAX_TEXT, MAX_COMMAND, MAX_OWNER = 200, 1_000, 400, 60
 MAX_MARKS: Final = 8
 
 _BOX = re.compile(r"^\s*(?:[-*+]\s+)?\[[ xX]\]\s*")

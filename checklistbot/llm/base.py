@@ -80,7 +80,7 @@ SENTENCES: Final[dict[Reason, tuple[str, str]]] = {
     "too-large": ("the answer is larger than 256 KiB", "응답이 256 KiB보다 큽니다"),
     "refused": ("the model refused to answer", "모델이 응답을 거절했습니다"),
     "filtered": ("the provider's content filter stopped the answer", "제공자의 콘텐츠 필터가 응답을 막았습니다"),
-    "truncated": ("the answer was cut off at the token limit", "응답이 토큰 한도에서 잘렸습니다"),
+    "truncated": ("the answer was cut off before its end", "응답이 끝나기 전에 잘렸습니다"),
     "empty": ("the answer is empty", "응답이 비어 있습니다"),
     "bad-response": ("the server's answer is not what its API describes", "서버의 응답이 API 명세와 다릅니다"),
     "not-json": (
