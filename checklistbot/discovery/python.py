@@ -33,4 +33,7 @@ def launches(tree: Tree, path: str, text: str) -> Iterable[Launch]:
     return pysinks.find(tree, path, text)
 
 
-FORMAT = Format("python", claims, launches)
+#: Calls that imply an engine without naming it: Ray Serve LLM, SageMaker, BentoML, llama-cpp-python.
+_WORDS = (b"LLMConfig", b"llama_cpp", b"tensorrt_llm", b"get_huggingface_llm_image_uri", b"OPTION_MODEL_ID", b"SM_VLLM_")
+
+FORMAT = Format("python", claims, launches, words=_WORDS)

@@ -232,7 +232,10 @@ def _model_container(tree: Tree, values: Map, section: Value, container: Map, ro
         role=settled(role, section.at) if role else None,
         format="values",
     )
-    yield from _expanded(tree, template, words)
+    stated = isinstance(_get(container, "resources"), Map)
+    for launch in _expanded(tree, template, words):
+        # Where a pod states its resources, the list of visible devices does not say how many it is given.
+        yield dataclasses.replace(launch, gpu_count=template.gpu_count) if stated else launch
 
 
 # --- home-made charts ----------------------------------------------------------------------------------------------------------

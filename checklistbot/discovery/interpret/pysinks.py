@@ -348,8 +348,10 @@ class Finder:
             replicas=made.replicas or template.replicas,
             role=made.role or template.role,
         )
+        from checklistbot.discovery.launches import names_gpus
+
         owner = Obj(call.at, call.name, call.args, call.kwargs)
-        self._emit(launch)
+        self._emit(names_gpus(launch))
         self._made.append((owner, self.found[-1]))
         return owner
 
