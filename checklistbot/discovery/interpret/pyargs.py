@@ -30,6 +30,8 @@ def parser_method(machine: Machine, owner: Obj, name: str, call: Call) -> Value 
         return Const(call.at, None)
     if name == "parse_args":
         return Inst(call.at, None, dict(owner.data))
+    if name in ("add_cli_args", "make_arg_parser"):
+        return owner
     if name in ("parse_known_args", "parse_known_intermixed_args"):
         return Seq(call.at, [Inst(call.at, None, dict(owner.data)), Seq(call.at, [])], "tuple")
     return None

@@ -83,7 +83,7 @@ def engine_call(machine: Machine, call: Call) -> EngineCall | None:
 
 def flag(machine: Machine, name: str, value: Value) -> list[Word]:
     """One keyword argument as words: True is a bare switch, None and empty say nothing, structures are JSON."""
-    spelled = "--" + name.replace("_", "-")
+    spelled = "--" + (name[1:] if name.startswith("=") else name.replace("_", "-"))
     if isinstance(value, Const):
         if value.value is None or value.value == "":
             return []
@@ -111,6 +111,11 @@ def _json(machine: Machine, value: Value) -> str:
 
 def flags(machine: Machine, kwargs: dict[str, Value], names: dict[str, str] | None = None) -> list[Word]:
     return [entry for name, value in kwargs.items() for entry in flag(machine, (names or {}).get(name, name), value)]
+
+
+def _underscored(names: dict[str, Value]) -> dict[str, str]:
+    """TensorRT-LLM's flags keep the underscores of their names."""
+    return {name: "=" + _TRT_NAMES.get(name, name) for name in names}
 
 
 def _plain(machine: Machine, call: Call, engine: str, model: str) -> EngineCall:
@@ -147,7 +152,7 @@ def _tensorrt(machine: Machine, call: Call) -> EngineCall:
         text = json.dumps({"kv_cache_config": {str(k): pylibrary.to_plain(machine, v) for k, v in data.items()}})
         argv += [word("--extra_llm_api_options", cache.at), word("/kv_cache_config.yaml", cache.at)]
         made.mounted["/kv_cache_config.yaml"] = (text, *cache.at)
-    argv += flags(machine, kwargs, _TRT_NAMES)
+    argv += flags(machine, kwargs, _underscored(kwargs))
     return made
 
 

@@ -73,8 +73,24 @@ def binary(machine: Machine, op: ast.operator, left: Value, right: Value, at: Pl
     if isinstance(op, ast.Mod) and isinstance(left, Const) and isinstance(left.value, str):
         return percent(machine, left, right)
     if isinstance(op, ast.Add) and (_is_text(left) or _is_text(right)):
-        return Const(left.at, (machine.text(left) + machine.text(right))[:MAX_TEXT])
+        return _glued(machine, [left, right], "", left.at)
     return _arithmetic(machine, op, left, right, at)
+
+
+def _glued(machine: Machine, values: list[Value], separator: str, at: Place) -> Const:
+    """Values as one text in which each keeps its line."""
+    from checklistbot.discovery.interpret.pymachine import glue
+
+    pieces: list[tuple[str, Place, tuple[tuple[int, int], ...]]] = []
+    for index, value in enumerate(values):
+        text = machine.text(value)
+        inner = value.starts if isinstance(value, Const) else ()
+        if isinstance(value, Const) and not inner and "\n" in text:
+            inner = tuple((i + 1, value.at[1] + n) for n, i in enumerate((m for m, c in enumerate(text) if c == "\n"), 1))
+        if index and separator:
+            pieces.append((separator, ("", 0), ()))
+        pieces.append((text, value.at, inner))
+    return glue(pieces, at)
 
 
 def _is_text(value: Value) -> bool:
@@ -453,6 +469,9 @@ def lines_of(text: Const) -> Callable[[int], Place]:
     """Offset in a string literal of several lines → its line in the file."""
     path, line = text.at
     value = str(text.value)
+    if text.starts:
+        starts = text.starts
+        return lambda offset: (path, next((n for start, n in reversed(starts) if start <= offset), line))
     return lambda offset: (path, line + value.count("\n", 0, offset))
 
 
@@ -517,7 +536,7 @@ def _text_method(machine: Machine, owner: Const, name: str, call: Call) -> Value
         if items is None:
             return Const(owner.at, machine.text(call.args[0]))
         first = items[0].at if items else owner.at
-        return Const(first, value.join(machine.text(i) for i in items)[:MAX_TEXT])
+        return _glued(machine, items, value, first)
     if name == "format":
         return format_text(machine, owner, call.args, call.kwargs)
     if name == "format_map":
@@ -648,6 +667,8 @@ def _dict_get(machine: Machine, owner: Map, name: str, call: Call) -> Value:
 def call(machine: Machine, call: Call) -> Value:
     """A call of something that is not defined in the tree: a known pure function, a sink for the hook, else an object."""
     callee = call.receiver
+    if call.name.endswith((".add_cli_args", ".make_arg_parser", "make_arg_parser")) and call.args:
+        return call.args[0]
     if isinstance(callee, Method):
         value = _method(machine, callee, call)
         if value is not None:

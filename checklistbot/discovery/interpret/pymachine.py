@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import posixpath
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -406,7 +407,7 @@ class Machine:
     def _merge_data(self, left: Any, right: Any, at: Place) -> Any:
         if isinstance(left, dict):
             return {
-                key: self.merge(left[key], right[key])
+                key: _named(self.merge(left[key], right[key]), key)
                 if key in left and key in right
                 else self._maybe(left.get(key) or right[key])
                 for key in [*left, *(k for k in right if k not in left)]
@@ -618,6 +619,8 @@ class Machine:
             return NOTHING if isinstance(value.value, str) and has_mark(value.value) else value.value
         if isinstance(value, Unk):
             return value.assumed
+        if isinstance(value, Inst) and "value" in value.data and "name" in value.data:
+            return self.known(value.data["value"])
         if isinstance(value, Seq) and value.kind == "tuple":
             parts = [self.known(item) for item in value.data]
             return NOTHING if NOTHING in parts else tuple(parts)
@@ -726,16 +729,24 @@ class Machine:
             value = self.eval(node.values[0].value)
             if isinstance(value, Unk):
                 return value
-        return Const(self.place(node), "".join(self._pieces(node.values))[:MAX_TEXT])
+        return glue(list(self._pieces(node)), self.place(node))
 
-    def _pieces(self, nodes: list[ast.expr]) -> Iterator[str]:
-        for node in nodes:
-            if isinstance(node, ast.FormattedValue):
-                value = self.eval(node.value)
-                spec = "".join(self._pieces(node.format_spec.values)) if isinstance(node.format_spec, ast.JoinedStr) else ""
-                yield self.formatted(value, spec, node.conversion)
-            else:
-                yield str(node.value) if isinstance(node, ast.Constant) else ""
+    def _pieces(self, node: ast.JoinedStr) -> Iterator[Piece]:
+        """The parts of an f-string; a literal of several lines counts its lines from the string's first."""
+        place = self.place(node)
+        last = getattr(node, "end_lineno", place[1]) or place[1]
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                value = self.eval(part.value)
+                spec = part.format_spec
+                shape = "".join(p[0] for p in self._pieces(spec)) if isinstance(spec, ast.JoinedStr) else ""
+                yield self.formatted(value, shape, part.conversion), value.at, ()
+            elif isinstance(part, ast.Constant):
+                text = str(part.value)
+                yield text, place, tuple(
+                    (m.end(), min(place[1] + n, last)) for n, m in enumerate(re.finditer("\n", text), 1)
+                )
+                place = (place[0], min(place[1] + text.count("\n"), last))
 
     def formatted(self, value: Value, spec: str, conversion: int = -1) -> str:
         known = self.known(value)
@@ -913,6 +924,8 @@ class Machine:
 
         self.step()
         if isinstance(callee, Func):
+            if callee.decorators and not args and not kwargs:
+                kwargs = pylibrary.cli_defaults(self, callee, at)
             return self.call_function(callee, args, kwargs, at)
         if isinstance(callee, Bound):
             return self.call_function(callee.func, [callee.receiver, *args], kwargs, at)
@@ -995,6 +1008,24 @@ class Machine:
         return Unk(at, argument.arg, kind="parameter")
 
 
+#: A piece of a text, its place, and where further lines of it begin.
+Piece = tuple[str, Place, tuple[tuple[int, int], ...]]
+
+
+def glue(pieces: list[Piece], at: Place) -> Const:
+    """Pieces as one string that knows the line of each."""
+    text, starts = "", []
+    for part, place, inner in pieces:
+        if part and place[0] == at[0]:
+            starts.append((len(text), place[1]))
+            starts += [(len(text) + offset, line) for offset, line in inner]
+        text += part
+        if len(text) > MAX_TEXT:
+            break
+    several = len({line for _, line in starts}) > 1
+    return Const(at, text[:MAX_TEXT], tuple(starts) if several else ())
+
+
 def _callee_name(callee: Value) -> str:
     if isinstance(callee, (Ext, Unk)):
         return callee.name or ""
@@ -1002,6 +1033,8 @@ def _callee_name(callee: Value) -> str:
         owner = callee.receiver
         if isinstance(owner, Obj):
             return f"{owner.name}.{callee.name}"
+        if isinstance(owner, Method):
+            return f"{_callee_name(owner)}.{callee.name}"[:300]
         return f"{type(owner).__name__}.{callee.name}"
     return ""
 
@@ -1020,6 +1053,13 @@ def _wide(spec: str) -> bool:
     """True if a format spec asks for a width that only wastes memory."""
     digits = "".join(c if c.isdigit() else " " for c in spec).split()
     return any(int(d) > 200 for d in digits)
+
+
+def _named(value: Value, name: Any) -> Value:
+    """An unknown value takes the name of the variable that holds it."""
+    if isinstance(value, Unk) and value.name is None and isinstance(name, str):
+        value.name = name
+    return value
 
 
 def _hashable(key: Any) -> bool:

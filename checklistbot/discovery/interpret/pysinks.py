@@ -309,7 +309,8 @@ class Finder:
 
         at = command.at if command.at[0] == self.path else self.machine.entry_place()
         template = self.template(at, self._env(call.kwargs.get("env")))
-        for launch in run_shell(template, dataclasses.replace(word(command.value, at), starts=starts), self.tree):
+        script = dataclasses.replace(word(command.value, at), starts=starts or command.starts)
+        for launch in run_shell(template, script, self.tree):
             self._emit(launch)
 
     def _expand(self, template: Launch, words: list[Word]) -> None:
@@ -331,6 +332,8 @@ class Finder:
 
     def _engine(self, made: pyengines.EngineCall, call: Call) -> Value:
         """An engine object or its arguments; where an engine takes an arguments object, that one's launch is replaced."""
+        if not made.argv and made.model is None:
+            return Obj(call.at, call.name, call.args, call.kwargs)
         replaced = [launch for owner, launch in self._made if owner is made.uses]
         self.found = [launch for launch in self.found if not any(launch is other for other in replaced)]
         place = call.at if call.at[0] == self.path else self.machine.entry_place()
