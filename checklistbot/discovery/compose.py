@@ -139,8 +139,11 @@ def _of_service(
         format="compose",
     )
     argv = [*_argv(service.get("entrypoint"), variables), *_argv(service.get("command"), variables)]
+    listed = isinstance(service.get("command"), Seq) and "entrypoint" not in service
+    named_by_service = listed or any(w.path != path for w in argv[:1]) or not argv
     for launch in expand(names_gpus(template), argv, tree):
-        yield dataclasses.replace(launch, line=service.line - 1) if not launch.argv and launch.line == line else launch
+        bare = not launch.argv or launch.argv[0].shown.startswith("-")
+        yield dataclasses.replace(launch, line=service.line - 1) if bare and named_by_service else launch
 
 
 def _settled(found: Word | None) -> Word | None:

@@ -159,7 +159,7 @@ def group_of(deployment: Deployment) -> str:
     """Served model name, else the model's last path element, else the workload's name without its role word."""
     served = deployment.served_model_name.text()
     if served:
-        return _slug(served.split()[0] if served.split() else served)
+        return _slug(re.split(r"[\s,]+", served.strip())[0])
     model = deployment.model.text()
     if model:
         return _slug(model.rstrip("/").rpartition("/")[2] or model)

@@ -32,7 +32,7 @@ def claims(path: str, body: str) -> bool:
     if (
         not path.endswith((".yaml", ".yml"))
         or "apiVersion" in body
-        or re.search(r"^(?:services|run|jobs|backend):", body, re.MULTILINE)
+        or re.search(r"^(?:services|run|jobs|backend):\s*$", body, re.MULTILINE)
     ):
         return False
     return any(pattern.search(path.lower()) for _, pattern in _ENGINES)

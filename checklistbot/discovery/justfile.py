@@ -46,13 +46,8 @@ def launches(tree: Tree, path: str, text: str) -> Iterator[Launch]:
 
 
 def _recipe_line(line: str, scope: Mapping[str, str]) -> str:
-    body = (
-        re.sub(r"^\s*[@-]{0,2}", "", line)
-        if line.strip()[:1] in ("@", "-")
-        else line.strip(" \t")
-        if not line.rstrip().endswith("\\")
-        else line.strip()
-    )
+    """One line without its indentation and the @ or - that just takes away, its ``{{…}}`` replaced."""
+    body = re.sub(r"^(?:@-?|-@?)(?=[\w./$({\"'])", "", line.strip(" \t"))
     return re.sub(r"\{\{(.*?)\}\}", lambda m: _evaluated(m[1], scope), body.replace("{{{{", "\0")).replace("\0", "{{")
 
 

@@ -32,7 +32,7 @@ from checklistbot.discovery.yaml_docs import (
     word,
     words,
 )
-from checklistbot.engines.base import Launch, Word
+from checklistbot.engines.base import OPEN, Launch, Word
 
 _YAML: Final = (".yaml", ".yml", ".json", ".yaml.tmpl", ".yml.tmpl", ".yaml.in")
 
@@ -66,7 +66,7 @@ def from_documents(tree: Tree, roots: Sequence[Node], environment: str = "defaul
 
 #: Kinds that may hold something that looks like a pod spec or a command and deploy nothing themselves.
 _NO_WORKLOAD: Final = frozenset(
-    {"ConfigMap", "Secret", "CustomResourceDefinition", "Service", "Kustomization", "Application"}
+    {"ConfigMap", "Secret", "CustomResourceDefinition", "Service", "LLMInferenceService", "LLMInferenceServiceConfig", "Kustomization", "Application"}
 )
 
 
@@ -103,6 +103,7 @@ class Place:
     engine_hint: str | None = None
     image: Word | None = None
     gpu: Word | None = None
+    gpus: Word | None = None
     templates: Mapping[str, Map] = field(default_factory=dict)
     worker: bool = False
 
@@ -120,8 +121,9 @@ def _visit(node: Node, place: Place) -> Iterator[Launch]:
         return
     place = _collected(node, place)
     yield from _containers(node, place)
+    shared = text(dig(node, "templateRef", "name")) in place.templates
     for key, value in node.items():
-        if key in _CLOSED or not isinstance(value, (Map, Seq)):
+        if key in _CLOSED or (shared and key in ("templateRef", "templatePatch", "patch")) or not isinstance(value, (Map, Seq)):
             continue
         yield from _visit(value, _keyed(key, value, place))
 
@@ -192,6 +194,8 @@ def _collected(node: Map, place: Place) -> Place:
         for key, value in group.items():
             if _ROLE_KEY.search(key) and isinstance(value, Word) and _role(word(value)):
                 changes["role"] = word(value)
+    if "extraPodSpec" in node or "podTemplate" in node:
+        changes["gpus"] = accelerators(node) or place.gpus
     gpu = _gpu_name(node)
     if gpu is not None:
         changes["gpu"] = gpu
@@ -241,6 +245,7 @@ def _containers(node: Map, place: Place) -> Iterator[Launch]:
     reference = text(dig(node, "templateRef", "name")) or text(dig(node, "templateSource", "templateRef", "name"))
     if reference is not None and reference in place.templates:
         yield from _patched(node, place.templates[reference], place)
+        return
     volumes = maps(node.get("volumes"))
     for container in containers:
         yield from container_launches(container, place, volumes)
@@ -252,8 +257,8 @@ def _patched(node: Map, template: Map, place: Place) -> Iterator[Launch]:
     patch = next(
         (
             found
-            for key in ("templatePatch", "patch")
-            for found in walk(node.get(key))
+            for patched in (node.get("templatePatch"), node.get("patch"), dig(node, "templateRef", "patch"))
+            for found in walk(patched)
             if isinstance(found.get("containers"), Seq)
         ),
         None,
@@ -296,15 +301,25 @@ def container_launches(container: Map, place: Place, volumes: Sequence[Map] = ()
         image=_substituted(image) if image is not None else None,
         replicas=place.replicas,
         gpu=place.gpu,
-        gpu_count=accelerators(container),
+        gpu_count=accelerators(container) or place.gpus,
         nodes=place.nodes,
         role=place.role,
         mounted=place.files.mounted(container, volumes),
+        engine=_engine_by_name(container, image),
         format="kubernetes",
     )
     command, arguments = words(container.get("command")), words(container.get("args"))
     argv = [_expanded(entry, env) for entry in [*command, *arguments]]
     return expand(template, argv, place.tree)
+
+
+def _engine_by_name(container: Map, image: Word | None) -> str | None:
+    """Where the image is a placeholder the container's name may say what it runs."""
+    if image is None or image.text is None or "$" not in image.text or words(container.get("command")):
+        return None
+    name = text(container.get("name"))
+    first = next(iter(words(container.get("args"))), None)
+    return name if name in ("vllm", "sglang") and first is not None and first.shown.startswith("-") else None
 
 
 _REFERENCE = re.compile(r"\$\((\w+)\)|\$\$\((\w+)\)")
@@ -332,13 +347,14 @@ def _expanded(entry: Word, env: Mapping[str, Word]) -> Word:
 
 
 def _substituted(image: Word) -> Word:
+    """``${TAG}`` of a template: the image stays as it is written where its repository is known, else it is unknown."""
     if image.text is None or "$" not in image.text:
         return image
-    return settled(
-        dataclasses.replace(
-            image, text=_PLACEHOLDER.sub(lambda m: m[2] if m[2] is not None else mark(f"${m[1] or m[3]}"), image.text)
-        )
-    )
+    changed = _PLACEHOLDER.sub(lambda m: m[2] if m[2] is not None else mark(f"${m[1] or m[3]}"), image.text)
+    repository, _, tag = changed.rpartition(":")
+    if OPEN in tag and repository and OPEN not in repository:
+        return dataclasses.replace(image, raw=image.text)
+    return settled(dataclasses.replace(image, text=changed))
 
 
 def environment_of(container: Map, files: ConfigFiles) -> dict[str, Word]:
@@ -373,7 +389,7 @@ def _env_value(entry: Map, files: ConfigFiles) -> Word | None:
 
 _ACCELERATOR = re.compile(
     r"nvidia\.com/(?:gpu|mig-.*)|amd\.com/gpu|google\.com/tpu|gpu\.intel\.com/\w+|habana\.ai/gaudi|huawei\.com/\w+|"
-    r"aliyun\.com/gpu\S*|intel\.com/gpu|cloud-tpus\.google\.com/\S+|rebellions\.ai/\S+|furiosa\.ai/\S+|mthreads\.com/\w+|metax-tech\.com/gpu|aws\.amazon\.com/neuron\w*"
+    r"aliyun\.com/gpu\S*|intel\.com/gpu|cloud-tpus\.google\.com/\S+|huawei\.com/[\w.-]+|rebellions\.ai/\S+|furiosa\.ai/\S+|mthreads\.com/\w+|metax-tech\.com/gpu|aws\.amazon\.com/neuron\w*"
 )
 
 

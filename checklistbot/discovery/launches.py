@@ -31,11 +31,16 @@ def expand(template: Launch, words: Sequence[Word], tree: Tree | None = None, *,
     launch = dataclasses.replace(peeled.launch, argv=tuple(settled(word) for word in peeled.words))
     if not serves(launch):
         return []
-    return [with_config(names_gpus(at_token(launch)), tree)]
+    return [with_config(names_gpus(at_token(launch, template)), tree)]
 
 
-def at_token(launch: Launch) -> Launch:
-    """The launch at the line of its token, where that stands in the launch's own file."""
+def at_token(launch: Launch, template: Launch) -> Launch:
+    """The launch at the line of its token, where that stands in the launch's own file.
+
+    Bare arguments of an image that the command itself names (``docker run IMAGE --model …``) start at the command.
+    """
+    if launch.image is not template.image and launch.argv and launch.argv[0].shown.startswith("-"):
+        return launch
     token = launch_token(launch)
     return dataclasses.replace(launch, line=token.line) if token is not None and token.path == launch.path else launch
 
@@ -85,10 +90,10 @@ def with_config(launch: Launch, tree: Tree | None) -> Launch:
         return launch
     mounted = dict(launch.mounted)
     for at, word in enumerate(launch.argv):
-        flag, equals, inline = (word.text or "").partition("=")
+        flag, equals, inline = word.shown.partition("=")
         if flag not in _CONFIG_FLAGS:
             continue
-        name = inline if equals else launch.argv[at + 1].text if at + 1 < len(launch.argv) else None
+        name = inline if equals else launch.argv[at + 1].shown if at + 1 < len(launch.argv) else None
         if name and name not in mounted:
             found = _from_tree(tree, launch.path, name)
             if found is not None:
@@ -356,6 +361,8 @@ def _docker(state: Peeled) -> None:
 def _docker_run(state: Peeled, at: int) -> None:
     """Options of ``docker run`` belong to docker, then the image, then the image's command."""
     words = state.words
+    if words[0].path == state.launch.path:
+        state.launch = dataclasses.replace(state.launch, line=words[0].line)
     entrypoint: Word | None = None
     changes: dict[str, Word | str] = {}
     while at < len(words):

@@ -49,11 +49,13 @@ def _launch(path: str, recipe: Map, engine: str, part: str, role: str | None, fl
     resources = mapping(recipe.get("resources"))
     short = "agg" if role is None else part
     container = word(dig(recipe, "identity", "container", "image")) or word(dig(recipe, "model", "container"))
-    is_image = container is not None and re.search(r"[/:]", container.text or "") is not None
+    is_image = container is not None and re.search(r"[/:]|\.sqsh$", container.text or "") is not None
     env = {
         k: settled(v) for k, v in mapping(dig(recipe, "backend", f"{part}_environment")).items() if isinstance(v, Word)
     }
     version = word(dig(recipe, "identity", "frameworks", engine))
+    if version is None and container is not None and re.fullmatch(r"v?\d+\.\d+[\w.]*", container.text or ""):
+        version = container
     return Launch(
         argv=tuple(
             settled(w)
@@ -69,13 +71,22 @@ def _launch(path: str, recipe: Map, engine: str, part: str, role: str | None, fl
         image=container if is_image else None,
         replicas=word(resources.get(f"{short}_workers")),
         gpu=word(resources.get("gpu_type")),
-        gpu_count=word(resources.get(f"gpus_per_{short}")) or word(resources.get("gpus_per_node")),
+        gpu_count=word(resources.get(f"gpus_per_{short}")) or _gpus(flags, word(resources.get("gpus_per_node"))),
         role=Word(role, path, line) if role is not None else None,
         engine=engine,
         version=version,
         model=word(dig(recipe, "identity", "model", "repo")) or word(dig(recipe, "model", "path")),
         format="recipe",
     )
+
+
+def _gpus(flags: Map, node: Word | None) -> Word | None:
+    """GPUs of a worker on one node: all of the node's, or as many as its tensor parallelism takes of them."""
+    for key in ("tensor-parallel-size", "tp-size", "tp", "tensor_parallel_size", "tp_size"):
+        parallel = word(flags.get(key))
+        if parallel is not None and node is not None and (parallel.text or "").isdigit() and (node.text or "").isdigit():
+            return parallel if int(parallel.text or 0) < int(node.text or 0) else node
+    return node
 
 
 def flag_words(flags: Map, skip: tuple[str, ...] = ()) -> Iterator[Word]:

@@ -122,6 +122,8 @@ def deployment(
     for name, given in facts.items():
         last = parsed.last(*given.flags)
         word = last.value if last is not None else None
+        if last is not None and len(last.values) > 1 and all(value.text is not None for value in last.values):
+            word = Word(",".join(value.text or "" for value in last.values), last.values[0].path, last.values[0].line)
         found[name] = fact(word, given.convert, supply=SUPPLY.get(name, ()))
     found.update({name: value for name, value in (made or {}).items() if value is not None})
     for name, hint in (("model", launch.model), ("served_model_name", launch.served_model_name)):

@@ -15,9 +15,9 @@ from checklistbot.engines.base import Launch, Word, settled
 def merged(launch: Launch, arguments: Sequence[Word], engine: str, flag: str = "--config") -> list[Word]:
     """The arguments with the settings of the file behind ``flag`` as flags in front of them."""
     for at, word in enumerate(arguments):
-        text = word.text or ""
+        text = word.shown
         if text == flag and at + 1 < len(arguments):
-            name = arguments[at + 1].text
+            name: str | None = arguments[at + 1].shown
         elif text.startswith(flag + "="):
             name = text.partition("=")[2]
         else:

@@ -52,6 +52,10 @@ def rules() -> tuple[Image, ...]:
 def split(image: str) -> tuple[str, str | None]:
     """(repository, tag) of an image reference; a digest gives no tag."""
     image = re.sub(r"^(?:docker|oci|docker-daemon)://", "", image.strip()).replace("#", "/")
+    if image.endswith(".sqsh"):
+        # enroot's own naming of an imported image: lmsysorg+sglang+v0.5.5.post2.sqsh
+        parts = image.removesuffix(".sqsh").rpartition("/")[2].split("+")
+        image = "/".join(parts[:-1]) + ":" + parts[-1] if len(parts) > 1 else image
     name, digest, _ = image.partition("@")
     head, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:

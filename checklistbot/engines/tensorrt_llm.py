@@ -107,7 +107,7 @@ def _role(parsed: Parsed) -> Fact | None:
 def _from_file(launch: Launch, arguments: Sequence[Word]) -> Iterator[Word]:
     """The settings of ``--extra_llm_api_options FILE`` as flags behind the command's own, where the last one wins."""
     given = parse(arguments, _TABLE).last("extra-llm-api-options")
-    name = given.value.text if given is not None and given.value is not None else None
+    name = given.value.shown if given is not None and given.value is not None else None
     if name is None or name not in launch.mounted:
         return
     yield from settings(*launch.mounted[name])

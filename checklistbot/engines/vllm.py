@@ -63,6 +63,8 @@ def _arguments(launch: Launch) -> tuple[tuple[Word, ...], bool] | None:
         return (
             (rest, False) if "vllm" in (launch.argv[0].raw + str(launch.argv[1:2])) or "huggingface" in name else None
         )
+    if name == "worker.py" and any(w.shown.startswith("--model") for w in rest) and _in_vllm_image(launch):
+        return rest, False
     if launch.engine == "vllm" or build.arguments_only(launch, "vllm"):
         return launch.argv, True
     if build.arguments_only(launch, "vllm", first=r"serve$"):
@@ -72,6 +74,11 @@ def _arguments(launch: Launch) -> tuple[tuple[Word, ...], bool] | None:
     if not launch.argv and _wrapped(launch):
         return (), True
     return None
+
+
+def _in_vllm_image(launch: Launch) -> bool:
+    rule = build.image_engine(launch)
+    return rule is not None and rule.engine == "vllm"
 
 
 def _wrapped(launch: Launch) -> list[Word]:

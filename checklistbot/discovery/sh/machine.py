@@ -873,9 +873,9 @@ class Machine:
     def _server(self, launch: Launch) -> None:
         if not commands.serves(launch):
             return
-        files = {name: (text.plain, *text.place) for name, text in self.files.items()}
+        files = {of(name, "", 1).word().shown: (text.plain, *text.place) for name, text in self.files.items()}
         launch = dataclasses.replace(launch, mounted={**files, **launch.mounted})
-        self.found.append(commands.with_config(commands.names_gpus(commands.at_token(self._pinned(launch))), self.tree))
+        self.found.append(commands.with_config(commands.names_gpus(commands.at_token(self._pinned(launch), self.template)), self.tree))
 
     def _pinned(self, launch: Launch) -> Launch:
         """The version of a package that the script installed before."""
