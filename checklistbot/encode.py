@@ -112,9 +112,9 @@ _MARKDOWN_START = re.compile(r"^(\s*)([-+#=:]|\d+[.)](?=\s|$))")
 #: emoji names, formulas. A code span stops all of it. Flags and file names become code spans for the reader's sake.
 _LIVE = re.compile(
     r"(?:https?|ftp|mailto|xmpp|data|javascript):\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|[\w./-]*@[\w/-]+"
-    r"|[\w./-]*\#\d+|\bGH-\d+|\b(?!\d+\b)[0-9a-f]{7,64}\b|:[\w+-]+:|\S*\$\S*"
+    r"|[\w./-]*\#\d+|\bGH-\d+|\b(?!\d+\b)[0-9a-f]{7,64}\b|:[\w+-]+(?::|$)|\S*\$\S*"
     r"|(?<![\w-])--[a-z][a-z0-9-]*(?:[ =]\d[\d.]*)?"
-    r"|(?<![\w/.-])\w[\w./-]*\.(?:ya?ml|log|sh|py|toml|json|tf)(?::\d+)?(?![\w.-])",
+    r"|(?<![\w/.-])\w[\w./-]*\.(?:ya?ml|log|sh|py|toml|json|tf)(?::\d+)?(?![\w-])",
     re.IGNORECASE | re.ASCII,
 )
 
@@ -148,14 +148,25 @@ def own_markdown(text: str) -> str:
     return _MARKDOWN_SPECIAL.sub(r"\\\1", text)
 
 
+_ASCII_WORD = re.compile(r"\w*", re.ASCII)
+
+
 def _live_parts(text: str) -> list[tuple[int, int]]:
-    """Where the text is live; touching parts are one, because two code spans that touch would open each other."""
+    """Where the text is live, in whole words: what is left of a word would be read anew, without its neighbours.
+
+    Touching parts are one, because two code spans that touch would open each other.
+    """
     parts: list[tuple[int, int]] = []
     for match in _LIVE.finditer(text):
-        if parts and parts[-1][1] == match.start():
-            parts[-1] = (parts[-1][0], match.end())
+        start, end = match.span()
+        while start and text[start - 1].isascii() and (text[start - 1].isalnum() or text[start - 1] == "_"):
+            start -= 1
+        rest = _ASCII_WORD.match(text, end)
+        end = rest.end() if rest else end
+        if parts and parts[-1][1] >= start:
+            parts[-1] = (parts[-1][0], max(end, parts[-1][1]))
         else:
-            parts.append(match.span())
+            parts.append((start, end))
     return parts
 
 
@@ -184,8 +195,8 @@ def fence(text: str, language: str = "", *, limit: int = MAX_BLOCK) -> str:
 
 
 def link_target(path: str) -> str:
-    """A repository path percent-encoded for a URL or a SARIF uri."""
-    return quote(str(path), safe="/._-~")
+    """A repository path percent-encoded for a URL or a SARIF uri, without secrets."""
+    return quote(redact(str(path)), safe="/._-~*")
 
 
 # --- the other sinks ------------------------------------------------------------------------------------------------

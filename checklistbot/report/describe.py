@@ -11,6 +11,7 @@ from checklistbot.report.view import ENGINE_NAMES, View
 from checklistbot.report.words import Filling, Line, Words, code, foreign, join, number, own, place
 
 _DIGEST: Final = re.compile(r"(@sha256:[0-9a-f]{8})[0-9a-f]{56}")
+_HEX: Final = re.compile(r"[0-9a-f]{7,64}")
 #: The facts without which nothing is proven.
 DECIDING: Final = ("engine_version", "context_length", "kv_pool_tokens")
 
@@ -155,7 +156,7 @@ def compared(report: Report, words: Words) -> Line:
 
 
 def _revision(commit: str | None, ref: str | None) -> str | None:
-    return commit[:7] if commit else ref
+    return commit[:7] if commit and _HEX.fullmatch(commit) else ref
 
 
 def fact_name(name: str, words: Words) -> Line:
@@ -168,9 +169,10 @@ def fact_name(name: str, words: Words) -> Line:
 
 def digests(report: Report, words: Words) -> Iterator[Line]:
     """The configuration digests of the first groups, twelve digits each."""
-    found = {key: value["config"] for key, value in report.head_facts.digests.items() if value.get("config")}
+    every = {key: value.get("config", "").removeprefix("sha256:") for key, value in report.head_facts.digests.items()}
+    found = {key: digest for key, digest in every.items() if _HEX.fullmatch(digest)}
     for key, digest in list(found.items())[:3]:
-        shown = code(digest.removeprefix("sha256:")[:12])
+        shown = code(digest[:12])
         if len(found) == 1:
             yield words.line("footer.digest", digest=shown)
         else:

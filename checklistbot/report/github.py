@@ -44,10 +44,9 @@ def commands(check: Check, facts: Facts, *, language: Language, root: str = "") 
 def _command(kind: str, finding: Finding, where: Location | None, root: str) -> str:
     properties = []
     if where is not None:
-        path = f"{root.strip('/')}/{where.path}" if root.strip("/.") else where.path
-        properties.append(f"file={workflow_property(path)}")
-        if where.line:
-            properties.append(f"line={where.line}")
+        path = workflow_property(f"{root.strip('/')}/{where.path}" if root.strip("/.") else where.path)
+        properties += [f"file={path}"] if path else []
+        properties += [f"line={where.line}"] if path and where.line else []
     properties.append(f"title={workflow_property(f'checklistbot: {finding.title}')}")
     text = finding.message + (f"\n{finding.fix.text}" if finding.fix else "")
     return f"::{kind} {','.join(properties)}::{workflow_data(text)} ({workflow_data(describe.rule(finding))})"

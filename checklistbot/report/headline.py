@@ -304,7 +304,8 @@ def _debt(seen: View, words: Words) -> Line:
         found = [finding for finding in old if finding.verdict == verdict]
         if found:
             count = words.line(f"count.{verdict}", n=len(found))
-            titles = join([foreign(_lower(f.title)) for f in found[:_MAX_TITLES]], "; ") if verdict == "block" else ()
+            named = dict.fromkeys(_lower(finding.title) for finding in found) if verdict == "block" else ()
+            titles = join([foreign(title) for title in list(named)[:_MAX_TITLES]], "; ")
             entries.append(count + (own(" (") + titles + own(")") if titles else ()))
     return join(entries, ", ")
 

@@ -54,7 +54,8 @@ class Links:
     def url(self, path: str, line: int | None) -> str | None:
         """The address of a line in the head commit; None for what is no file of the repository."""
         full = f"{self.root.strip('/')}/{path}" if self.root.strip("/.") else path
-        if not places.inside(full):
+        hides_a_secret = encode.SECRET in encode.clean(full, limit=4_096)
+        if hides_a_secret or not places.inside(full):
             return None
         base = f"{self.server_url.rstrip('/')}/{self.repo}/blob/{self.head_sha}/{encode.link_target(full)}"
         return f"{base}#L{line}" if line else base
