@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -14,8 +15,8 @@ from typing import Final
 from checklistbot.changes import pair
 from checklistbot.config import Config
 from checklistbot.discovery import discover
-from checklistbot.discovery.git import Repository
-from checklistbot.discovery.tree import open_tree
+from checklistbot.discovery.git import Repository, find_top
+from checklistbot.discovery.tree import open_tree, resolve
 from checklistbot.model import Deployment
 
 #: Facts that decide how large a pool is; a changed context length does not (it does on vLLM V0 and old hybrids: compare.py).
@@ -66,3 +67,21 @@ def _differing(before: Deployment, after: Deployment) -> list[str]:
         if (old.value if old else None, old is None) != (new.value if new else None, new is None):
             names.append(name.replace("-", "_"))
     return names
+
+
+def file_days(path: Path, revision: str) -> Callable[[str], date | None] | None:
+    """A function that gives, for a file (relative to PATH), the day (UTC) on which it last changed at or before the revision: how long
+    what it says has been there at least. None outside a repository.
+    """
+    top = find_top(path.resolve() if path.is_dir() else path.resolve().parent)
+    if top is None:
+        return None
+    repository, commit = Repository(top), resolve(path, revision)
+    prefix = open_tree(path, commit).prefix
+
+    @cache
+    def day(name: str) -> date | None:
+        changed = repository.last_change(commit, posixpath.normpath(posixpath.join(prefix, name)))
+        return repository.committed(changed) if changed else None
+
+    return day

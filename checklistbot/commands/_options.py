@@ -15,7 +15,7 @@ import click
 
 from checklistbot import clock
 from checklistbot.config import FILE_NAME, Config, load
-from checklistbot.model import Skipped, UsageError
+from checklistbot.model import InputError, Skipped, UsageError
 
 if TYPE_CHECKING:
     from checklistbot.discovery.tree import Tree
@@ -166,6 +166,28 @@ def _read_file(path: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError(f"{path}:1: not UTF-8 text") from None
+
+
+def read_evidence(paths: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
+    """The probe results of these files. Raises UsageError for one that is no evidence/1, InputError for one that cannot be read."""
+    import json
+
+    from checklistbot.strict_yaml import MAX_BYTES
+
+    found = []
+    for path in paths:
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror or 'no such file'})") from None
+        try:
+            result = json.loads(data) if len(data) <= MAX_BYTES else None
+        except (ValueError, RecursionError):
+            result = None
+        if not isinstance(result, dict) or result.get("schema") != "evidence/1":
+            raise UsageError(f"{path}:1: not a probe's result (evidence/1 as JSON, up to 1 MiB)")
+        found.append(result)
+    return tuple(found)
 
 
 def write_output(text: str, output: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,8 +11,10 @@ from checklistbot.commands import _options as shared
 
 if TYPE_CHECKING:
     from checklistbot.config import Config
+    from checklistbot.discovery.tree import Tree
     from checklistbot.facts import Inputs
     from checklistbot.model import Check, Facts
+    from checklistbot.rules import Sources
 
 FORMATS = ("text", "json", "markdown", "sarif", "junit", "github")
 
@@ -32,6 +35,7 @@ FORMATS = ("text", "json", "markdown", "sarif", "junit", "github")
     type=click.Choice(["block", "unknown", "warn", "never"]),
     help="Exit 1 from here up (default: the config's, else block).",
 )
+@click.option("--evidence", multiple=True, metavar="FILE", help="A probe's result, evidence/1 (repeatable).")
 @click.option("--output", metavar="FILE", help="Write there instead of standard output.")
 @shared.common
 def command(
@@ -42,6 +46,7 @@ def command(
     base: str | None,
     form: str,
     fail_on: str | None,
+    evidence: tuple[str, ...],
     output: str | None,
 ) -> int:
     """Check every deployment below PATH (default: the current folder) and exit 1 if something blocks.
@@ -55,7 +60,7 @@ def command(
     tree = shared.open_path(path, named, rev)
     config = shared.read_config(settings.config, tree)
     facts = gather(tree, config, named)
-    before = _base_facts(path, base, config)
+    before, sources = _base(path, base, config, tree)
     check = rules.evaluate(
         facts,
         config,
@@ -63,20 +68,26 @@ def command(
         base=before,
         pairs=renamed(before, facts) if before else None,
         today=settings.now().date(),
+        sources=sources,
+        evidence=shared.read_evidence(evidence),
     )
     shared.write_output(_render(check, facts, config, settings, form), output)
     shared.tell(settings, facts.skipped)
-    reached = rules.reaching(check, fail_on or config.fail_on, baseline=config.baseline)
+    reached = rules.failing(check, config, settings.now().date(), fail_on=fail_on)
     return shared.ending(facts, 1 if reached else 0)
 
 
-def _base_facts(path: str | None, base: str | None, config: Config) -> Facts | None:
-    if base is None:
-        return None
-    from checklistbot.facts import Inputs, gather
+def _base(path: str | None, base: str | None, config: Config, tree: Tree | None) -> tuple[Facts | None, Sources]:
+    """The facts of the base, and the files of both states."""
+    from checklistbot.rules import Sources
 
-    tree = shared.open_path(path, Inputs(), base)
-    return gather(tree, config)
+    if base is None:
+        return None, Sources(tree)
+    from checklistbot.facts import Inputs, gather
+    from checklistbot.history import file_days
+
+    before = shared.open_path(path, Inputs(), base)
+    return gather(before, config), Sources(tree, before, age=file_days(Path(path or "."), base))
 
 
 def _render(check: Check, facts: Facts, config: Config, settings: shared.Settings, form: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from checklistbot.github.marker import Marker
     from checklistbot.history import Changed
     from checklistbot.retry import Deadline
+    from checklistbot.rules import Sources
 
 #: Seconds that the LLM call and GitHub may take together, retries included.
 DEADLINE_S: Final = 600
@@ -98,7 +99,7 @@ def run_review(options: ReviewOptions) -> ReviewOutcome:
     if options.show:
         _show(report, options, language)
     posted = _publish(body, marker, config, options, deadline) if options.publish else _Posted()
-    code = _exit_code(report, config, options, posted)
+    code = _exit_code(report, config, options, posted, now.date())
     return ReviewOutcome(code, report, posted.url, report.llm.status, output, posted.warnings)
 
 
@@ -196,7 +197,13 @@ def _report(
     base = gather(sides.base, config, logs=base_logs, changed=changed) if sides.base is not None else None
     head = gather(sides.head, config, named, logs=head_logs, changed=changed)
     check = rules.evaluate(
-        head, config, language=language, base=base, pairs=renamed(base, head) if base else None, today=now.date()
+        head,
+        config,
+        language=language,
+        base=base,
+        pairs=renamed(base, head) if base else None,
+        today=now.date(),
+        sources=_sources(options, sides),
     )
     drafted, use = checklist.draft(
         head,
@@ -221,6 +228,16 @@ def _report(
         tool=f"checklistbot {__version__}",
         notices=(*sides.notices, *notices),
     )
+
+
+def _sources(options: ReviewOptions, sides: _Sides) -> Sources:
+    """The files of both states; ignores are those of the policy, and Git says how old a finding is at least."""
+    from checklistbot.history import file_days
+    from checklistbot.rules import Sources
+
+    dated = sides.git and options.base is not None
+    age = file_days(options.path, options.base) if dated and options.base else None
+    return Sources(sides.head, sides.base, sides.policy, review=True, age=age)
 
 
 def _named(options: ReviewOptions) -> Inputs:
@@ -315,11 +332,11 @@ def _publish(body: str, marker: Marker, config: Config, options: ReviewOptions, 
     return _Posted(done.url, (done.warning,) if done.warning else ())
 
 
-def _exit_code(report: Report, config: Config, options: ReviewOptions, posted: _Posted) -> int:
+def _exit_code(report: Report, config: Config, options: ReviewOptions, posted: _Posted, today: date) -> int:
     """2 > 1 > 3 > 0; an LLM that failed only counts under --require-llm."""
     from checklistbot import rules
 
-    if rules.reaching(report.check, options.fail_on or config.fail_on, baseline=config.baseline):
+    if rules.failing(report.check, config, today, fail_on=options.fail_on):
         return 1
     if options.require_llm and report.llm.status not in ("ok", "repaired"):
         return 3

@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import IO, Final
 
@@ -122,6 +123,11 @@ class Repository:
         """The commit id that last touched ``path`` (relative to the top) at or before ``commit``."""
         output = self.run("rev-list", "-1", commit, "--", path, accept=(0, 128)).decode("ascii", "replace").strip()
         return output or None
+
+    def committed(self, commit: str) -> date | None:
+        """The day (UTC) of a commit, None where the repository does not hold it (a shallow clone)."""
+        output = self.run("show", "-s", "--format=%ct", commit, accept=(0, 128)).strip()
+        return datetime.fromtimestamp(int(output), UTC).date() if output.isdigit() else None
 
     def head(self) -> str | None:
         """The commit of HEAD, None in a repository without commits."""

@@ -134,7 +134,7 @@ def _operator(given: bool, value: Any, wanted: Any, default: Any) -> Tri:
         return None if unread else given and any(_same(value, one) for one in wanted)
     if not isinstance(wanted, dict):
         return None if unread else given and _same(value, wanted)
-    kind, operand = next(iter(wanted.items()))
+    kind, operand = next((str(key), one) for key, one in wanted.items())
     if kind in ("present", "absent"):
         return given == (kind == "present")
     if unread:
