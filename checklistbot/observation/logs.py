@@ -87,21 +87,25 @@ def read_log(stream: BinaryIO, name: str) -> LogReading:
 
     Needs constant memory for any size. Raises InputError if the stream cannot be read.
     """
-    reader = _Reader(name)
-    words = [word for grammar in grammars() for word in grammar.words]
-    stretches = Stretches(stream, all_anchors(), words)
+    reader = LogReader(name)
+    stretches = Stretches(stream, all_anchors(), all_words())
     try:
         for stretch in stretches:
             reader.feed(stretch)
     except OSError as error:
         raise InputError(f"{name}: cannot be read ({error.strerror or 'input error'})") from error
+    return reader.finish(*ending(stream, stretches, name))
+
+
+def ending(stream: BinaryIO, stretches: Stretches, name: str) -> tuple[tuple[Skipped, ...], bool]:
+    """What of a log that was read through was skipped, and whether it was cut before its end."""
     skipped = []
     if stretches.long_lines:
         skipped.append(Skipped(name, f"{stretches.long_lines} line(s) longer than 64 KiB were cut"))
     cut = was_cut(stream)
     if cut:
         skipped.append(Skipped(name, "cut: larger than 4 GiB or 200:1 when decompressed, or a broken archive"))
-    return reader.finish(tuple(skipped), cut=cut)
+    return tuple(skipped), cut
 
 
 def open_log(path: str) -> LogReading:
@@ -146,7 +150,9 @@ def _any(words: Iterable[bytes]) -> re.Pattern[str]:
     return re.compile("|".join(re.escape(word.decode()) for word in sorted(set(words), key=len, reverse=True)))
 
 
-class _Reader:
+class LogReader:
+    """Takes the stretches of one log, in order, and makes a reading of them."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.servers: dict[tuple[str, str], _Server] = {}
@@ -335,7 +341,7 @@ class _Reader:
 
     # --- starts → deployments ---------------------------------------------------------------------------------------
 
-    def finish(self, skipped: tuple[Skipped, ...], *, cut: bool) -> LogReading:
+    def finish(self, skipped: tuple[Skipped, ...] = (), cut: bool = False) -> LogReading:
         servers = _merged(list(self.servers.values()), self.name)
         self._give_hints(servers)
         now: list[Deployment] = []
@@ -503,3 +509,8 @@ def _extras(notes: Notes, earlier: int) -> Extras:
 def all_anchors() -> list[bytes]:
     """The literal byte strings that are looked for in a log of any size, sorted (for the benchmark's ``grep``)."""
     return sorted({anchor for grammar in grammars() for anchor in grammar.anchors})
+
+
+def all_words() -> list[bytes]:
+    """All literal byte strings of the engines' lines, for the head of a log."""
+    return sorted({word for grammar in grammars() for word in grammar.words})
