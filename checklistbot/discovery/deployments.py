@@ -13,7 +13,7 @@ from checklistbot import engines
 from checklistbot.discovery.base import Format, formats
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch, without_marks
-from checklistbot.model import Deployment, Skipped
+from checklistbot.model import Deployment, Skipped, declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,13 @@ def discover(tree: Tree, exclude: Sequence[str] = ()) -> Discovered:
     for path, body in texts.items():
         for form in _claiming(path, body):
             if path not in consumed or form.name in consumed[path]:
-                found += _judged(form.launches(tree, path, body))
+                try:
+                    found += _judged(form.launches(tree, path, body))
+                except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+                    # A reader that trips over hostile input must not hide the other files, nor be silent about this one.
+                    skipped.append(Skipped(path, f"could not be read as {form.name}"))
     found = [pair for pair in found if pair[0].format != "engine-config" or not _referenced(pair[0].path, texts)]
-    deployments = named(merged(found))
+    deployments = named(merged(paired([pair for pair in found if not _embeds(pair[1])])))
     # Files may be met again while others are read (configs, env files), so the tree's own list comes last.
     return Discovered(tuple(deployments), tuple(dict.fromkeys([*tree.skipped, *skipped])), tree.files_seen)
 
@@ -113,6 +117,60 @@ def _referenced(path: str, texts: dict[str, str]) -> bool:
     return any(name in body for other, body in texts.items() if other != path)
 
 
+_EMBEDDING = re.compile(r"(?i)(?:^|[-_/.])(?:embed(?:ding|dings|der)?)(?=$|[-_/.\d])")
+
+
+def _embeds(deployment: Deployment) -> bool:
+    """True for servers of embeddings: they generate nothing, hand over nothing, and promise no context."""
+    if any(
+        flag.name in ("is-embedding", "embedding", "embeddings") and flag.value in (None, True)
+        for flag in deployment.flags
+    ):
+        return True
+    return any(_EMBEDDING.search(fact.text() or "") for fact in (deployment.model, deployment.served_model_name))
+
+
+def paired(found: Sequence[tuple[Launch, Deployment]]) -> list[tuple[Launch, Deployment]]:
+    """Roles that only show in pairs: names that differ in prefill and decode, and Dynamo's decode worker, which has no flag."""
+    places: dict[tuple[object, ...], list[int]] = {}
+    for at, (launch, deployment) in enumerate(found):
+        key = (launch.environment, launch.path.rpartition("/")[0], deployment.engine.value, deployment.model.value)
+        places.setdefault(key, []).append(at)
+    result = list(found)
+    for members in places.values():
+        roles = [_role_named(*found[at]) for at in members]
+        if set(roles) >= {"prefill", "decode"}:
+            for at, role in zip(members, roles, strict=True):
+                if role is not None and result[at][1].role.kind == "default":
+                    result[at] = (found[at][0], _with_role(*found[at], role))
+        elif any(found[at][1].role.value == "prefill" and _dynamo(found[at][0]) for at in members):
+            for at in members:
+                if (
+                    _dynamo(found[at][0])
+                    and found[at][1].role.kind == "default"
+                    and found[at][0].path == found[members[0]][0].path
+                ):
+                    result[at] = (found[at][0], _with_role(*found[at], "decode"))
+    return result
+
+
+def _role_named(launch: Launch, deployment: Deployment) -> str | None:
+    from checklistbot.engines._build import role_word
+
+    if deployment.role.kind != "default":
+        return str(deployment.role.value)
+    names = (launch.qualifier, launch.name, launch.path.rpartition("/")[2])
+    return next((role for role in map(role_word, names) if role is not None), None)
+
+
+def _with_role(launch: Launch, deployment: Deployment, role: str) -> Deployment:
+    return deployment.replace(role=declared(role, launch.path, launch.line))
+
+
+def _dynamo(launch: Launch) -> bool:
+    return any((word.text or "").startswith("dynamo.") for word in launch.argv[:6])
+
+
 # --- what is one deployment ----------------------------------------------------------------------------------------------
 
 #: Facts that two launches of one line must share to be copies of one server.
@@ -143,8 +201,6 @@ def _as_one(members: list[Deployment]) -> Deployment:
     first = members[0]
     if len(members) == 1 or first.replicas.known:
         return first
-    from checklistbot.model import declared
-
     return first.replace(replicas=declared(len(members), first.file, first.line))
 
 

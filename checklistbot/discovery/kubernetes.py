@@ -66,7 +66,16 @@ def from_documents(tree: Tree, roots: Sequence[Node], environment: str = "defaul
 
 #: Kinds that may hold something that looks like a pod spec or a command and deploy nothing themselves.
 _NO_WORKLOAD: Final = frozenset(
-    {"ConfigMap", "Secret", "CustomResourceDefinition", "Service", "LLMInferenceService", "LLMInferenceServiceConfig", "Kustomization", "Application"}
+    {
+        "ConfigMap",
+        "Secret",
+        "CustomResourceDefinition",
+        "Service",
+        "LLMInferenceService",
+        "LLMInferenceServiceConfig",
+        "Kustomization",
+        "Application",
+    }
 )
 
 
@@ -123,7 +132,11 @@ def _visit(node: Node, place: Place) -> Iterator[Launch]:
     yield from _containers(node, place)
     shared = text(dig(node, "templateRef", "name")) in place.templates
     for key, value in node.items():
-        if key in _CLOSED or (shared and key in ("templateRef", "templatePatch", "patch")) or not isinstance(value, (Map, Seq)):
+        if (
+            key in _CLOSED
+            or (shared and key in ("templateRef", "templatePatch", "patch"))
+            or not isinstance(value, (Map, Seq))
+        ):
             continue
         yield from _visit(value, _keyed(key, value, place))
 
@@ -286,6 +299,36 @@ def overlaid(base: Map, patch: Map | None) -> Map:
     return merged
 
 
+def merged_by_name(base: Map, patch: Map) -> Map:
+    """A strategic merge: maps are merged, lists of named things by name, everything else replaced; lines are the patch's own."""
+    merged = Map(patch.path, patch.line)
+    for key, value in base.items():
+        merged.set(key, value, base.lines.get(key, base.line))
+    for key, value in patch.items():
+        old = merged.get(key)
+        line = patch.lines.get(key, patch.line)
+        if isinstance(old, Map) and isinstance(value, Map):
+            merged.set(key, merged_by_name(old, value), line)
+        elif (
+            isinstance(old, Seq)
+            and isinstance(value, Seq)
+            and maps(value)
+            and all(text(m.get("name")) for m in maps(value))
+        ):
+            merged.set(key, _merged_lists(old, value), line)
+        else:
+            merged.set(key, value, line)
+    return merged
+
+
+def _merged_lists(base: Seq, patch: Seq) -> Seq:
+    found = {text(entry.get("name")): entry for entry in maps(base)}
+    for entry in maps(patch):
+        name = text(entry.get("name"))
+        found[name] = merged_by_name(found[name], entry) if name in found else entry
+    return Seq(patch.path, patch.line, list(found.values()))
+
+
 def container_launches(container: Map, place: Place, volumes: Sequence[Map] = ()) -> list[Launch]:
     """The servers of one container, with its image, environment, resources and mounted files."""
     env = environment_of(container, place.files)
@@ -351,8 +394,8 @@ def _substituted(image: Word) -> Word:
     if image.text is None or "$" not in image.text:
         return image
     changed = _PLACEHOLDER.sub(lambda m: m[2] if m[2] is not None else mark(f"${m[1] or m[3]}"), image.text)
-    repository, _, tag = changed.rpartition(":")
-    if OPEN in tag and repository and OPEN not in repository:
+    repository, _, tag = image.text.rpartition(":")
+    if OPEN in changed and "$" in tag and "{" not in repository and repository and "$" not in repository:
         return dataclasses.replace(image, raw=image.text)
     return settled(dataclasses.replace(image, text=changed))
 
@@ -416,6 +459,7 @@ class ConfigFiles:
     def __init__(self, tree: Tree, documents: Sequence[Map]) -> None:
         self._tree = tree
         self._maps = {_name(doc): doc for doc in documents if text(doc.get("kind")) == "ConfigMap"}
+        self._documents = list(documents)
         self._folders = {posixpath.dirname(doc.path) for doc in documents}
         self._near: dict[str, Map] | None = None
         self.used: set[str] = set()
@@ -425,13 +469,18 @@ class ConfigFiles:
         if name in self._maps:
             return self._maps[name]
         if self._near is None:
-            self._near = dict(self._neighbours())
+            self._near = {_name(doc): doc for doc in self._neighbours("ConfigMap")}
         return self._near.get(name)
+
+    def document(self, kind: str, name: str) -> Map | None:
+        """An object of that kind and name in the file or in the files beside it."""
+        own = [doc for doc in self._documents if text(doc.get("kind")) == kind]
+        return next((doc for doc in [*own, *self._neighbours(kind)] if _name(doc) == name), None)
 
     def own(self) -> Iterable[Map]:
         return self._maps.values()
 
-    def _neighbours(self) -> Iterator[tuple[str, Map]]:
+    def _neighbours(self, kind: str) -> Iterator[Map]:
         from checklistbot.discovery import yaml_docs
 
         near = [
@@ -442,10 +491,10 @@ class ConfigFiles:
                 body = self._tree.read(path)
             except Unreadable:
                 continue
-            if "ConfigMap" in body:
+            if kind in body:
                 for document in (d for root in yaml_docs.documents(path, body) for d in _listed(root)):
-                    if text(document.get("kind")) == "ConfigMap":
-                        yield _name(document), document
+                    if text(document.get("kind")) == kind:
+                        yield document
 
     def data(self, name: str) -> dict[str, Word]:
         found = self.get(name)

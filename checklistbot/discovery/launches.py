@@ -147,8 +147,11 @@ def launch_token(launch: Launch) -> Word | None:
         return None
     if (argv[0].text or "").startswith("-"):
         return next((word for word in argv if _MODEL_FLAG.fullmatch(word.text or word.raw)), argv[0])
-    at = next((i + 1 for i, word in enumerate(argv[:6]) if word.text == "-m" and i + 1 < len(argv)), 0)
-    return argv[at]
+    if re.search(r"(?:python|pypy)[\d.]*(?:\.exe)?$", argv[0].shown):
+        return next(
+            (argv[i + 1] for i, word in enumerate(argv[:6]) if word.text == "-m" and i + 1 < len(argv)), argv[0]
+        )
+    return argv[0]
 
 
 # --- wrappers ------------------------------------------------------------------------------------------------------------
@@ -180,7 +183,7 @@ def _peel_once(state: Peeled) -> bool:
         _set_env(state, match[1], Word(match[2], first.path, first.line, match[2]))
         del state.words[0]
         return True
-    name = re.split(r"[/\\]", first.text or "")[-1].removesuffix(".exe")
+    name = re.split(r"[/\\]", first.shown)[-1].removesuffix(".exe")
     wrapper = _wrappers().get(name)
     if wrapper is None:
         return False

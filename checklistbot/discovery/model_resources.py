@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from checklistbot.discovery.base import Format
-from checklistbot.discovery.kubernetes import ConfigFiles, accelerators, environment_of
+from checklistbot.discovery.kubernetes import ConfigFiles, accelerators, environment_of, merged_by_name
 from checklistbot.discovery.recipes import flag_words
 from checklistbot.discovery.tree import STDIN_PATH, Tree
 from checklistbot.discovery.yaml_docs import Map, Node, Seq, dig, mapping, maps, settled, text, walk, word, words
@@ -116,7 +116,7 @@ def _kaito(document: Map, files: ConfigFiles) -> Iterator[Launch]:
 
 def _llm_inference_service(document: Map, files: ConfigFiles) -> Iterator[Launch]:
     """``spec.template`` serves (decode, where there is a prefill part); ``spec.prefill`` is the other role."""
-    spec = mapping(document.get("spec"))
+    spec = _with_bases(mapping(document.get("spec")), files)
     model, served = word(dig(spec, "model", "uri")), word(dig(spec, "model", "name"))
     prefill = spec.get("prefill")
     if model is None and not words(dig(spec, "model", "uri")):
@@ -128,6 +128,15 @@ def _llm_inference_service(document: Map, files: ConfigFiles) -> Iterator[Launch
         yield from _service_part(document, files, spec, part, role, model, served)
 
 
+def _with_bases(spec: Map, files: ConfigFiles) -> Map:
+    """The spec over the LLMInferenceServiceConfigs that it names, where they are in the folder."""
+    for name in [text(reference.get("name")) for reference in maps(spec.get("baseRefs"))]:
+        base = files.document("LLMInferenceServiceConfig", name) if name is not None else None
+        if base is not None:
+            spec = merged_by_name(mapping(base.get("spec")), spec)
+    return spec
+
+
 def _service_part(
     document: Map, files: ConfigFiles, spec: Map, part: Map, role: str | None, model: Word | None, served: Word | None
 ) -> Iterator[Launch]:
@@ -137,7 +146,7 @@ def _service_part(
     extra = env.get("VLLM_ADDITIONAL_ARGS")
     parallel = list(_parallelism(mapping(part.get("parallelism"))))
     anchor: Node = container if container is not None else part
-    line = _anchor_line(container, part, spec, role)
+    line = _anchor_line(container, part, spec, role, extra)
     image = word(container.get("image")) if container is not None else None
     argv = (
         [*(settled(w) for w in words(container.get("command"))), *(settled(w) for w in words(container.get("args")))]
@@ -171,10 +180,14 @@ def _service_part(
     )
 
 
-def _anchor_line(container: Map | None, part: Map, spec: Map, role: str | None) -> int:
-    if role == "prefill" or container is not None:
-        return container.line if container is not None else part.line
-    return spec.line
+def _anchor_line(container: Map | None, part: Map, spec: Map, role: str | None, extra: Word | None) -> int:
+    """What stands for the command: the variable with the arguments, the model's address, or the role's own key."""
+    if role is not None and extra is not None and extra.path == spec.path:
+        return extra.line
+    if role == "prefill":
+        return spec.lines.get("prefill", part.line)
+    model = dig(spec, "model", "uri")
+    return model.line if isinstance(model, Word) else spec.line
 
 
 def _parallelism(node: Map) -> Iterator[Word]:

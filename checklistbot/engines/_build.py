@@ -45,9 +45,9 @@ def program(argv: Sequence[Word]) -> tuple[str, int]:
 
     Options of the interpreter before ``-m`` or the script are passed over.
     """
-    if not argv or argv[0].text is None:
+    if not argv:
         return "", 0
-    name = re.split(r"[/\\]", argv[0].text.strip())[-1].removesuffix(".exe")
+    name = re.split(r"[/\\]", argv[0].shown.strip())[-1].removesuffix(".exe")
     if not re.fullmatch(r"(?:python|pypy)[\d.]*w?|py", name):
         return name, 1
     at = 1

@@ -19,6 +19,8 @@ class Scope(Protocol):
 
     def lookup(self, name: str) -> Value | None: ...
 
+    def runtime(self, name: str) -> bool: ...
+
     def assign(self, name: str, value: Value) -> None: ...
 
     def substitute(self, script: Text) -> Text: ...
@@ -204,7 +206,7 @@ class _Run:
     def _variable(self, name: str, path: str, line: int) -> Text | list[Text]:
         value = self._scope.lookup(name)
         if value is None:
-            return unset(name, path, line)
+            return unknown(f"${name}", path, line) if self._scope.runtime(name) else unset(name, path, line)
         if name in ("@", "*") and isinstance(value, list):
             return value
         return scalar(value)
@@ -270,6 +272,8 @@ class _Run:
         self, name: str, value: Text | list[Text] | None, rest: Text, path: str, line: int
     ) -> Text | list[Text]:
         operator = rest.plain
+        if value is None and self._scope.runtime(name):
+            value = unknown(f"${name}", path, line)
         if not operator:
             return unset(name, path, line) if value is None else value
         default = re.match(r":?([-=+?])", operator)

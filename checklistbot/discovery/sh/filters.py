@@ -327,8 +327,34 @@ def _xargs(name: Text, words: list[Text], stdin: Text | None) -> Text | None:
     return stdin.replaced(re.sub(r"['\"]", "", " ".join(stdin.plain.split())) + "\n")
 
 
+def _download(name: Text, words: list[Text], stdin: Text | None) -> Text | None:
+    """``hf download REPO [FILE]`` prints where the files lie; which model they are is all we want to know."""
+    if not words or words[0].plain != "download":
+        return None
+    valued = {
+        "--format",
+        "--type",
+        "--repo-type",
+        "--revision",
+        "--local-dir",
+        "--cache-dir",
+        "--include",
+        "--exclude",
+        "--token",
+    }
+    operands, skip = [], False
+    for word in words[1:]:
+        if skip or word.plain.startswith("-"):
+            skip = not skip and word.plain in valued
+            continue
+        operands.append(word)
+    return join([*operands[:2]], "/") + of("\n", *name.place) if operands else None
+
+
 _COMMANDS: Final[dict[str, Callable[[Text, list[Text], Text | None], Text | None]]] = {
     "echo": _echo,
+    "hf": _download,
+    "huggingface-cli": _download,
     "printf": _printf,
     "basename": _basename,
     "dirname": _dirname,

@@ -30,6 +30,27 @@ _MAX_LAUNCHES: Final = 64
 _MAX_DEPTH: Final = 8
 
 
+_RUNTIME: Final = frozenset(
+    (
+        "$",
+        "!",
+        "-",
+        "RANDOM",
+        "SECONDS",
+        "HOSTNAME",
+        "UID",
+        "EUID",
+        "PPID",
+        "HOME",
+        "USER",
+        "PWD",
+        "OLDPWD",
+        "LOGNAME",
+        "TMPDIR",
+    )
+)
+
+
 class _Leave(Exception):
     """exit, return, break or continue."""
 
@@ -132,25 +153,11 @@ class Machine:
             return of(HERE + self.template.path, self.template.path, 1)
         if name == "?":
             return of("0", self.template.path, 1)
-        if name in (
-            "$",
-            "!",
-            "-",
-            "RANDOM",
-            "SECONDS",
-            "HOSTNAME",
-            "UID",
-            "EUID",
-            "PPID",
-            "HOME",
-            "USER",
-            "PWD",
-            "OLDPWD",
-            "LOGNAME",
-            "TMPDIR",
-        ):
-            return unknown(f"${name}", self.template.path, 1)
         return None
+
+    def runtime(self, name: str) -> bool:
+        """True for a variable that every shell has, with a value that only a run knows."""
+        return name in _RUNTIME
 
     def assign(self, name: str, value: Value) -> None:
         self.variables[name] = value
@@ -875,7 +882,9 @@ class Machine:
             return
         files = {of(name, "", 1).word().shown: (text.plain, *text.place) for name, text in self.files.items()}
         launch = dataclasses.replace(launch, mounted={**files, **launch.mounted})
-        self.found.append(commands.with_config(commands.names_gpus(commands.at_token(self._pinned(launch), self.template)), self.tree))
+        self.found.append(
+            commands.with_config(commands.names_gpus(commands.at_token(self._pinned(launch), self.template)), self.tree)
+        )
 
     def _pinned(self, launch: Launch) -> Launch:
         """The version of a package that the script installed before."""
