@@ -31,12 +31,11 @@ def consumes(tree: Tree, path: str, text: str) -> Iterable[str]:
 
 def launches(tree: Tree, path: str, text: str) -> Iterable[Launch]:
     """What the file's objects deploy; an object that a kustomization builds is reported there."""
-    from checklistbot.discovery import yaml_docs
     from checklistbot.discovery.interpret import gitops
 
     if posixpath.basename(path).startswith("kustomization"):
         return []
-    return gitops.deploy(tree, yaml_docs.documents(path, text), None)
+    return gitops.deploy(tree, gitops.read_documents(path, text), None)
 
 
 FORMAT = Format("argocd", claims, launches, words=(b"argoproj.io/",), consumes=consumes)

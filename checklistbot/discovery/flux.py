@@ -26,12 +26,11 @@ def consumes(tree: Tree, path: str, text: str) -> Iterable[str]:
 
 def launches(tree: Tree, path: str, text: str) -> Iterable[Launch]:
     """What the file's objects deploy, unless an overlay or another object builds the file."""
-    from checklistbot.discovery import yaml_docs
     from checklistbot.discovery.interpret import gitops
 
     if gitops.built_elsewhere(tree, path):
         return []
-    return gitops.deploy(tree, yaml_docs.documents(path, text), None)
+    return gitops.deploy(tree, gitops.read_documents(path, text), None)
 
 
 FORMAT = Format("flux", claims, launches, words=(b"toolkit.fluxcd.io/",), consumes=consumes)

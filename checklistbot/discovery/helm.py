@@ -19,7 +19,9 @@ _VALUES = re.compile(r"(?:^|/)(?:values[^/]*|[^/]*values|(?:environments|envs?|v
 
 
 def claims(path: str, text: str) -> bool:
-    """Files under ``templates/`` and values files."""
+    """Files under ``templates/``, values files and Chart.yaml."""
+    if path.endswith("Chart.yaml"):
+        return True
     return (_TEMPLATE.search(path) is not None and path.endswith((".yaml", ".yml", ".tpl"))) or _VALUES.search(path) is not None
 
 

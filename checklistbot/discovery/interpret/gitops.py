@@ -33,6 +33,28 @@ _FLUX = b"toolkit.fluxcd.io/"
 _HELMFILE = ("helmfile.yaml", "helmfile.yml", "helmfile.yaml.gotmpl")
 
 
+_BRACES: Final = ("\ue0d0", "\ue0d1")
+
+
+def read_documents(path: str, body: str) -> list[yaml_docs.Node]:
+    """The documents of a file; an ApplicationSet keeps its ``{{…}}``, which a YAML reader would take for something else."""
+    plain = list(yaml_docs.documents(path, body))
+    if "{{" not in body or not any(text(dig(d, "kind")) == "ApplicationSet" for d in plain):
+        return plain
+    opened, closed = _BRACES
+    kept = list(yaml_docs.documents(path, body.replace("{{", opened).replace("}}", closed)))
+    braced = [d for d in kept if text(dig(d, "kind")) == "ApplicationSet"]
+    others = [d for d in plain if text(dig(d, "kind")) != "ApplicationSet"]
+    return [*others, *(_substituted(d, _with_braces) for d in braced)]
+
+
+def _with_braces(word: Word) -> Word:
+    opened, closed = _BRACES
+    if word.text is None or opened not in word.text:
+        return word
+    return dataclasses.replace(word, text=word.text.replace(opened, "{{").replace(closed, "}}"))
+
+
 def deploy(tree: Tree, documents: Sequence[yaml_docs.Node], environment: str | None) -> list[Launch]:
     """What documents deploy: release objects by what they name, the rest as Kubernetes manifests. ``None``: each object names its environment."""
     from checklistbot.discovery import kubernetes
@@ -111,7 +133,7 @@ def _objects(tree: Tree) -> Iterator[tuple[str, yaml_docs.Map]]:
     for path in list(tree.candidates([_ARGO, _FLUX]))[:MAX_FILES]:
         if not path.endswith((".yaml", ".yml")):
             continue
-        for root in yaml_docs.documents(path, _read(tree, path)):
+        for root in read_documents(path, _read(tree, path)):
             if isinstance(root, yaml_docs.Map):
                 yield path, root
 
@@ -611,7 +633,7 @@ def _helmfile_release(
 def application_paths(tree: Tree, path: str, body: str) -> set[str]:
     """Folders and values files that a file's Applications deploy."""
     found: set[str] = set()
-    for root in yaml_docs.documents(path, body):
+    for root in read_documents(path, body):
         if isinstance(root, yaml_docs.Map) and text(root.get("kind")) in ("Application", "ApplicationSet"):
             for application in _applications(tree, root):
                 found |= _application_paths(tree, application)

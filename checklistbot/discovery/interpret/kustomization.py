@@ -279,12 +279,35 @@ class _Build:
                     _set_unknown(document, parts)
 
     def _rename(self, added: str, form: str) -> None:
+        renamed: dict[str, str] = {}
         for document in self.documents:
             name = dig(document, "metadata", "name")
             kind = text(document.get("kind"))
             if isinstance(name, Word) and name.text and kind not in ("Namespace", "CustomResourceDefinition"):
                 _remember(document, name.text)
-                mapping(document["metadata"])["name"] = dataclasses.replace(name, text=form.format(added, name.text))
+                changed = form.replace("{0}", added).replace("{1}", name.text)
+                mapping(document["metadata"])["name"] = dataclasses.replace(name, text=changed)
+                renamed[name.text] = changed
+        for document in self.documents:
+            _refer(document, renamed)
+
+
+#: Fields that name a ConfigMap or a Secret; a prefix changes the reference with the name.
+_REFERENCES: Final = frozenset({"configMapKeyRef", "configMapRef", "secretKeyRef", "secretRef", "configMap"})
+
+
+def _refer(node: Node, renamed: dict[str, str], depth: int = 0) -> None:
+    if depth > 100:
+        return
+    if isinstance(node, Map):
+        for key, value in node.items():
+            name = value.get("name") if isinstance(value, Map) and key in _REFERENCES else None
+            if isinstance(name, Word) and isinstance(value, Map) and name.text in renamed:
+                value["name"] = dataclasses.replace(name, text=renamed[name.text])
+            _refer(value, renamed, depth + 1)
+    elif isinstance(node, Seq):
+        for value in node:
+            _refer(value, renamed, depth + 1)
 
 
 _ORIGINAL: Final = "\0original"
