@@ -97,21 +97,20 @@ class Advisory:
         Bounds are half-open and compared as versions, not as specifier sets: an rc of the fixed release is affected, and so is an rc of
         the first affected one.
         """
-        from packaging.version import Version
-
         bounds = _bounds(self.affected)
         if version is None:
             return True if bounds == (("0", None),) else None
-        release, base = Version(version.public), Version(version.base_version)
-        return any(base >= Version(low) and (high is None or release < Version(high)) for low, high in bounds)
+        return within(version, self.affected)
 
 
 def within(version: Version, spec: str) -> bool:
     """True if the version lies in ">=a,<b" (either bound may be left out), compared as ``Advisory.covers`` does."""
     from packaging.version import Version
 
-    release, base = Version(version.public), Version(version.base_version)
-    return any(base >= Version(low) and (high is None or release < Version(high)) for low, high in _bounds(spec))
+    release = Version(version.public)
+    # An early build of the first affected release may hold the bug already: it counts with its release.
+    start = Version(version.base_version) if version.is_prerelease else release
+    return any(start >= Version(low) and (high is None or release < Version(high)) for low, high in _bounds(spec))
 
 
 @cache

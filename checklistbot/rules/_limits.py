@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from checklistbot.config import FILE_NAME
 from checklistbot.engines.base import below, version_of
 from checklistbot.model import Deployment, Fact
 
@@ -40,9 +41,23 @@ def short_of_context(deployment: Deployment) -> bool | None:
     return pool < length
 
 
-def certain(fact: Fact, way: Literal["small", "large"]) -> bool:
+def pool_fact(deployment: Deployment) -> Fact:
+    """The pool with the bound that its engine gives a declared number: on TensorRT-LLM max_tokens is a cap beside the memory fraction,
+    as on SGLang, and TGI ignores a declared batch total where it works the pool out itself (facts: other-engines.md). What
+    ``.checklistbot.yml`` declares is taken as it is."""
+    fact = deployment.kv_pool_tokens
+    from_config = fact.source is not None and (fact.source.path or "").endswith(FILE_NAME)
+    if deployment.engine.value in ("tensorrt-llm", "tgi") and fact.kind == "declared" and not from_config:
+        return fact.replace(bound="upper")
+    return fact
+
+
+def certain(deployment: Deployment, way: Literal["small", "large"]) -> bool:
     """True if the pool is proven to be at most ("small") or at least ("large") its value: declared, or observed and not stale. A declared
-    cap proves only that the pool is not larger."""
+    cap proves only that the pool is not larger; on TGI it does not even prove that."""
+    fact = pool_fact(deployment)
+    if fact.bound == "upper" and deployment.engine.value == "tgi":
+        return False
     return fact.proven or (way == "small" and fact.bound == "upper" and fact.known and not fact.stale)
 
 

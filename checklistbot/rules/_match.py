@@ -19,6 +19,7 @@ from checklistbot.config import Config
 from checklistbot.engines.base import below, version_of
 from checklistbot.knowledge.advisory import LIBRARIES, Advisory, within
 from checklistbot.knowledge.families import family_of
+from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Flag
 from checklistbot.rules import _limits as limits
 from checklistbot.rules.base import page_of, reserve_of
@@ -275,7 +276,7 @@ def _transfer_backend(wanted: list[str], scene: Scene) -> Tri:
 
 
 #: Connectors that only serve disaggregated prefill and decode; LMCache and offloading connectors also serve a single node.
-_PAIR_CONNECTORS: Final = re.compile(r"Nixl|MooncakeConnector|PyNccl|P2pNccl|MoRIIO")
+_PAIR_CONNECTORS: Final = pattern(r"Nixl|MooncakeConnector|PyNccl|P2pNccl|MoRIIO")
 
 
 def disaggregated(deployment: Deployment) -> bool:

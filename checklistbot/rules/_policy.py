@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from checklistbot.config import Config
 from checklistbot.encode import Untrusted
+from checklistbot.lazy import pattern
 from checklistbot.model import VERDICT_ORDER, Finding, UsageError, Waived
 from checklistbot.rules.base import Rule, Sources
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Days for which a leak that was there before may stay without blocking.
 BASELINE_DAYS: Final = 30
-_IGNORE: Final = re.compile(r"#\s*checklistbot:\s*ignore\[([a-z0-9,\s-]{1,200})\]\s*(.*)$")
+_IGNORE: Final = pattern(r"#\s*checklistbot:\s*ignore\[([a-z0-9,\s-]{1,200})\]\s*(.*)$")
 _MAX_REASON: Final = 300
 
 

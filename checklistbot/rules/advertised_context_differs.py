@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Finding, Location, Verdict
 from checklistbot.rules import _limits as limits
 from checklistbot.rules._files import lines_with, prose
@@ -27,11 +28,11 @@ _KEYS: Final = (
     "contextWindow",
     "maxInputTokens",
 )
-_KEY_LINE: Final = re.compile(
+_KEY_LINE: Final = pattern(
     rf"""["']?(?:{"|".join(_KEYS)})["']?\s*[:=]\s*["']?(\d[\d_,]{{2,11}}|\d+(?:\.\d+)?[kKmM])\b"""
 )
 #: A sentence that promises a context: "128K context", "context window of 1,048,576 tokens", "1M 토큰 컨텍스트".
-_PROSE: Final = re.compile(
+_PROSE: Final = pattern(
     r"(?i)(?:context(?: window| length| size)?(?: is| of|:|=)? *|컨텍스트[가-힣 ]{0,6} ?)(?:up to |max\.? |최대 )?(\d[\d,]{2,11}|\d+(?:\.\d+)?[km])\b"
     r"|\b(\d[\d,]{2,11}|\d+(?:\.\d+)?[km])[- ]?(?:tokens? (?:of )?context|context|토큰 컨텍스트)"
 )
@@ -129,7 +130,7 @@ def _judge(key: str, serving: list[Deployment], promise: Promise, language: Lang
         if context is not None and promise.tokens > context * (1 if promise.exact else _TOLERANCE):
             yield _finding(key, member, promise, "context", context, "warn" if promise.exact else "note", language)
             return
-        small = pool is not None and limits.certain(member.kv_pool_tokens, "small") and promise.tokens > pool
+        small = pool is not None and limits.certain(member, "small") and promise.tokens > pool
         if small and promise.exact and member.context_length.kind != "declared":
             yield _finding(key, member, promise, "pool", pool or 0, "block", language)
             return

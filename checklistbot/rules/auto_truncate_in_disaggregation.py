@@ -40,7 +40,7 @@ def evaluate(context: Context) -> Iterator[Finding]:
 def _equal(members: list[Deployment]) -> bool:
     """Both roles are there, their limits are proven, and they are the same."""
     roles = {m.role.value for m in members}
-    proven = all(m.context_length.proven and limits.certain(m.kv_pool_tokens, "large") for m in members)
+    proven = all(m.context_length.proven and limits.certain(m, "large") for m in members)
     return roles == {"prefill", "decode"} and proven and len({m.first_rejected_length for m in members}) == 1
 
 

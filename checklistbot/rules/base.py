@@ -90,9 +90,10 @@ class Rule:
 
 
 def titled(text: str) -> str:
-    """The text with a capital at its start, blanks collapsed."""
+    """The text with a capital at its start, blanks collapsed; a name that spells itself in its own way (vLLM) is left alone."""
     text = " ".join(text.split())
-    return text[:1].upper() + text[1:]
+    first = text.split(" ", 1)[0]
+    return text if any(letter.isupper() for letter in first) else text[:1].upper() + text[1:]
 
 
 def number(value: int | float) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Finding
 from checklistbot.rules._files import lines_with, prose
 from checklistbot.rules._match import disaggregated
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ID: Final = "content-test-missing"
 #: From this many tokens on a context is long enough for a limit-length test to matter on a single server.
 _LONG: Final = 32_768
-_RUNS: Final = re.compile(r"checklistbot(?:\.sh|\.py|\s+probe\b|.*\bprobe\b)")
+_RUNS: Final = pattern(r"checklistbot(?:\.sh|\.py|\s+probe\b|.*\bprobe\b)")
 _TITLE: Final[dict[Language, str]] = {
     "en": "No test judges limit-length requests by their text",
     "ko": "한도 길이 요청을 응답 내용으로 판정하는 테스트가 없습니다",

@@ -196,7 +196,7 @@ def _verdict(p: Deployment, d: Deployment, low: int, end: int) -> tuple[Verdict,
 
 def _proven(deployment: Deployment, way: Literal["small", "large"]) -> bool:
     """The context is known for sure, and so is the pool in the direction that counts: a cap proves that a limit is at most so large."""
-    return deployment.context_length.proven and limits.certain(deployment.kv_pool_tokens, way)
+    return deployment.context_length.proven and limits.certain(deployment, way)
 
 
 def _fix(members: list[Deployment], language: Language) -> Fix | None:

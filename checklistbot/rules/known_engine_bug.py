@@ -20,7 +20,7 @@ _MAX_NAMED: Final = 4
 
 _TITLE: Final[dict[Language, dict[str, str]]] = {
     "en": {
-        "upgrade": "{engine} {version} has {bugs} that apply here, mended in {fixed}",
+        "upgrade": "{bugs} of {engine} {version} here, mended in {fixed}",
         "open": "known bug without a fixed release: {id}",
         "possible": "{bugs} may apply; a missing fact decides",
     },
@@ -39,13 +39,17 @@ _MISSING: Final[dict[Language, dict[str, str]]] = {
         "version": "which release runs", "model": "the model", "model_family": "the model's attention type", "multimodal": "whether the model takes images",
         "kv_heads_below": "the model's KV heads and both roles' tensor parallel size", "capacity": "the KV pool and the context length",
         "pair": "the other role's settings", "flags": "how an option is set", "env": "how a variable is set", "hardware": "the GPU",
-        "replicas": "the number of replicas", "role": "the role", "policy": "whether tenants share the engine",
+        "replicas": "the number of replicas", "role": "the role", "kv_connector": "the KV connector", "kv_transfer": "the KV transfer settings",
+        "kv_transfer_extra": "the KV transfer settings", "transfer_backend": "the transfer backend", "kv_cache_dtype": "the KV dtype",
+        "speculative": "the speculative method", "parallel": "the pipeline parallel size", "engine_versions": "which release runs", "policy": "whether tenants share the engine",
     },
     "ko": {
         "version": "실행 중인 릴리스", "model": "모델", "model_family": "모델의 어텐션 종류", "multimodal": "모델이 이미지를 받는지",
         "kv_heads_below": "모델의 KV 헤드 수와 두 역할의 텐서 병렬 크기", "capacity": "KV 풀과 컨텍스트 길이",
         "pair": "다른 역할의 설정", "flags": "옵션 값", "env": "환경 변수 값", "hardware": "GPU", "replicas": "복제본 수",
-        "role": "역할", "policy": "여러 테넌트가 엔진을 함께 쓰는지",
+        "role": "역할", "kv_connector": "KV 커넥터", "kv_transfer": "KV 전송 설정", "kv_transfer_extra": "KV 전송 설정",
+        "transfer_backend": "전송 백엔드", "kv_cache_dtype": "KV 자료형", "speculative": "추측 디코딩 방식",
+        "parallel": "파이프라인 병렬 크기", "engine_versions": "실행 중인 릴리스", "policy": "여러 테넌트가 엔진을 함께 쓰는지",
     },
 }  # fmt: skip
 _ASKED: Final = frozenset(
@@ -63,7 +67,10 @@ def evaluate(context: Context) -> Iterator[Finding]:
         for hit in definite:
             if hit.advisory.fixed_in is None and not by_flag(hit.advisory):
                 yield _open(key, hit, context.language)
-        possible = [hit for hit in found_hits if not hit.definite and not _only_version(hit)]
+        floor = engine_below_fixed_version.demanded(key, context) or (_newest(fixed) if fixed else None)
+        possible = [
+            hit for hit in found_hits if not hit.definite and not _only_version(hit) and not _mended(hit, floor)
+        ]
         if possible:
             yield _possible(key, members, possible, context.language)
 
@@ -77,6 +84,14 @@ def _told_elsewhere(key: str, context: Context) -> set[str]:
 def _only_version(hit: Hit) -> bool:
     """engine-version-unknown speaks for what only the release would decide."""
     return all("version" in result.undecided and version_of(member) is None for member, result in hit.possible)
+
+
+def _mended(hit: Hit, floor: str | None) -> bool:
+    """True if the upgrade that is asked for anyway mends it."""
+    from packaging.version import Version
+
+    fixed = hit.advisory.fixed_in
+    return floor is not None and fixed is not None and Version(fixed) <= Version(floor)
 
 
 def _newest(hits_: list[Hit]) -> str:

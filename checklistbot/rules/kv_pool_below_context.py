@@ -134,8 +134,12 @@ def _judge(deployment: Deployment, members: tuple[Deployment, ...], context: Con
         return None
     if short:
         # A predicted or stale pool is kv-pool-predicted-tight's; nothing here rests on it.
-        return _below(deployment, members, length, context) if limits.certain(fact, "small") or not fact.known else None
-    if not fact.proven:
+        return (
+            _below(deployment, members, length, context)
+            if limits.certain(deployment, "small") or not fact.known
+            else None
+        )
+    if not limits.certain(deployment, "large"):
         return None  # kv-pool-unknown says what is missing; nothing passes on an upper bound or a stale value
     needs = _needs(deployment, length)
     pool = limits.usable_pool(deployment)
@@ -214,7 +218,7 @@ def _finding(
     needs: int | None = None,
     limited: bool = False,
 ) -> Finding:
-    fact, language = deployment.kv_pool_tokens, context.language
+    fact, language = limits.pool_fact(deployment), context.language
     pool = limits.usable_pool(deployment)
     wanted = needs if kind == "tight" and needs is not None else length
     missing = max(0, wanted - pool) if pool is not None else 0

@@ -37,7 +37,8 @@ def evaluate(context: Context) -> Iterator[Finding]:
     for deployment in context.facts.deployments:
         engine = str(deployment.engine.value)
         pinned = any(deployment.flag(name) is not None for name in _PINS.get(engine, ()))
-        if engine in _PINS and not pinned and not deployment.kv_pool_tokens.known:
+        # Where the pool is not known at all, kv-pool-unknown says how to learn it, pinning included.
+        if engine in _PINS and not pinned and deployment.kv_pool_tokens.kind in ("observed", "predicted"):
             yield _note(deployment, engine, context.language)
 
 
@@ -57,11 +58,13 @@ RULE = Rule(
     fires="note",
     page={
         "en": (
-            "A note, never more. On vLLM --kv-cache-memory-bytes (0.10.2 and later) gives every replica the same pool, whatever else changes. On "
+            "A note, never more, for a pool that was observed or predicted: where it is not known at all, kv-pool-unknown speaks. On vLLM "
+            "--kv-cache-memory-bytes (0.10.2 and later) gives every replica the same pool, whatever else changes. On "
             "SGLang the pool is the smaller of --max-total-tokens and what fits.",
         ),
         "ko": (
-            "참고일 뿐입니다. vLLM에서는 --kv-cache-memory-bytes(0.10.2 이상)를 주면 다른 것이 바뀌어도 모든 복제본의 풀이 같습니다. SGLang의 풀은 --max-total-tokens와 "
+            "관측했거나 예측한 풀에 대한 참고입니다. 아예 모르는 경우는 kv-pool-unknown이 다룹니다. vLLM에서는 --kv-cache-memory-bytes(0.10.2 "
+            "이상)를 주면 다른 것이 바뀌어도 모든 복제본의 풀이 같습니다. SGLang의 풀은 --max-total-tokens와 "
             "메모리에 들어가는 크기 중 작은 쪽입니다.",
         ),
     },

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from checklistbot.model import Deployment, Finding
+from checklistbot.rules import _limits as limits
 from checklistbot.rules.base import Context, Language, Rule, because, found, location, number
 
 ID: Final = "kv-pool-unknown"
@@ -42,7 +43,7 @@ def evaluate(context: Context) -> Iterator[Finding]:
         for deployment in members:
             if (
                 deployment.engine.value in _ENGINES
-                and not deployment.kv_pool_tokens.proven
+                and not limits.certain(deployment, "large")
                 and not _decided(deployment)
             ):
                 yield _finding(deployment, context.language)
@@ -51,14 +52,16 @@ def evaluate(context: Context) -> Iterator[Finding]:
 def _decided(deployment: Deployment) -> bool:
     """True where even an upper bound is too small: kv-pool-below-context says so. Also where the engine's own log says that a
     full-length request fits (vLLM's printed factor) or does not."""
-    pool, length = deployment.kv_pool_tokens, deployment.context_length.number()
+    length = deployment.context_length.number()
+    pool = limits.pool_fact(deployment)
     if deployment.fits_full_context is not None and not pool.stale:
         return True
-    return pool.bound == "upper" and length is not None and (pool.number() or 0) < length
+    small = pool.bound == "upper" and limits.certain(deployment, "small")
+    return small and length is not None and (pool.number() or 0) < length
 
 
 def _finding(deployment: Deployment, language: Language) -> Finding:
-    fact, texts = deployment.kv_pool_tokens, _MESSAGE[language]
+    fact, texts = limits.pool_fact(deployment), _MESSAGE[language]
     stale = ", ".join(fact.observation.stale) if fact.observation else ""
     kind = "stale" if fact.stale else "upper" if fact.bound else "predicted" if fact.known else "not-said"
     message = texts[kind].format(pool=number(fact.number() or 0), source=fact.source or "", stale=stale)

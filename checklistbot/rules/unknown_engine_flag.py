@@ -18,6 +18,8 @@ ID: Final = "unknown-engine-flag"
 _ENGINES: Final = {"sglang": "SGLang", "vllm": "vLLM"}
 #: How like a known flag a name must be to be taken for a slip of the pen.
 _CLOSE: Final = 0.86
+#: Letters by which a slip of the pen may be longer or shorter; more is a wrapper's prefix (--dyn-tool-call-parser).
+_SLIP: Final = 2
 _TITLE: Final[dict[Language, str]] = {
     "en": "{engine}{version} does not know {names}",
     "ko": "{engine}{version}이(가) 모르는 옵션입니다: {names}",

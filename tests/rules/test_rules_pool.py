@@ -5,7 +5,22 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from deployment_factory import cap, check, deployment, derived, facts, of, pair, predicted, stale, unknown, verdicts
+from deployment_factory import (
+    FILE,
+    cap,
+    check,
+    deployment,
+    derived,
+    facts,
+    of,
+    pair,
+    predicted,
+    stale,
+    unknown,
+    verdicts,
+)
+
+from checklistbot.model import declared
 
 BELOW = "kv-pool-below-context"
 C, P, R = 131_072, 64, 512
@@ -50,6 +65,10 @@ TABLE = [
     ("vLLM hybrid well above", one(engine="vllm", version="0.28.0", model="google/gemma-4-31B-it", pool=C * 2, fits=True), ["pass"]),
     ("vLLM told to start all the same", one(engine="vllm", variables={"VLLM_ALLOW_INSUFFICIENT_KV_CACHE": "1"}), ["block"]),
     ("vLLM with that variable off", one(engine="vllm", variables={"VLLM_ALLOW_INSUFFICIENT_KV_CACHE": "0"}), []),
+    ("TensorRT-LLM's declared max_tokens is a cap", one(engine="tensorrt-llm", version="1.1.0", pool=declared(2 * C, FILE, 14)), []),
+    ("a cap that is too small proves it", one(engine="tensorrt-llm", version="1.1.0", pool=declared(C - 1, FILE, 14)), ["block"]),
+    ("TGI works its pool out, whatever is declared", one(engine="tgi", version="3.3.6", pool=declared(C - 1, FILE, 14)), []),
+    ("what the config declares is the pool", one(engine="tgi", version="3.3.6", pool=declared(2 * C, ".checklistbot.yml", 3)), ["pass"]),
     ("TensorRT-LLM shrinks, the promise is broken all the same", one(engine="tensorrt-llm", version="1.1.0", pool=C - 1), ["block"]),
 ]  # fmt: skip
 
@@ -217,13 +236,15 @@ def test_a_prediction_warns_and_nothing_more(pool, expected) -> None:  # type: i
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (one(engine="vllm"), ["note"]),
-        (one(engine="vllm", given=("--kv-cache-memory-bytes 40G",)), []),
-        (one(engine="vllm", given=("--num-gpu-blocks-override 9000",)), []),
-        (one(engine="sglang"), ["note"]),
+        (one(engine="vllm", pool=2 * C), ["note"]),
+        (one(engine="vllm", pool=predicted(2 * C, C, 3 * C)), ["note"]),
+        (one(engine="vllm", pool=2 * C, given=("--kv-cache-memory-bytes 40G",)), []),
+        (one(engine="vllm", pool=2 * C, given=("--num-gpu-blocks-override 9000",)), []),
+        (one(engine="sglang", pool=2 * C), ["note"]),
+        (one(engine="sglang", pool=2 * C, given=("--max-total-tokens 262144",)), []),
         (one(engine="sglang", pool=cap(2 * C)), []),
-        (one(engine="vllm", pool=2 * C), []),
-        (one(engine="ollama", version=None), []),
+        (one(engine="vllm"), []),
+        (one(engine="ollama", version=None, pool=2 * C), []),
     ],
 )
 def test_a_pool_that_nobody_pinned_is_a_note(state, expected) -> None:  # type: ignore[no-untyped-def]
@@ -231,5 +252,5 @@ def test_a_pool_that_nobody_pinned_is_a_note(state, expected) -> None:  # type: 
 
 
 def test_the_note_says_what_pinning_proves() -> None:
-    assert "exact" in of("kv-pool-not-pinned", one(engine="vllm"))[0].message
-    assert "ceiling" in of("kv-pool-not-pinned", one())[0].message
+    assert "exact" in of("kv-pool-not-pinned", one(engine="vllm", pool=2 * C))[0].message
+    assert "ceiling" in of("kv-pool-not-pinned", one(pool=2 * C))[0].message
