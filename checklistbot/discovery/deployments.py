@@ -13,6 +13,7 @@ from checklistbot import engines
 from checklistbot.discovery.base import Format, formats
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch, without_marks
+from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Skipped, declared
 
 
@@ -51,8 +52,7 @@ def _texts(tree: Tree, exclude: Sequence[str], skipped: list[Skipped]) -> Iterat
     candidates = set(tree.candidates(words))
     globs = [glob for form in formats() for glob in form.anchors]
     if globs:
-        anchored = _matcher(globs)
-        candidates.update(path for path in tree.paths() if anchored(path.rpartition("/")[2]))
+        candidates.update(tree.named(globs))
     candidates |= _mentioning(tree, candidates)
     excluded = _matcher(exclude)
     for path in sorted(candidates):
@@ -64,7 +64,7 @@ def _texts(tree: Tree, exclude: Sequence[str], skipped: list[Skipped]) -> Iterat
             skipped.append(Skipped(path, str(error)))
 
 
-_VARIABLES_FILE = re.compile(
+_VARIABLES_FILE = pattern(
     r"(?:^|/)[^/]*\.(?:env|vars|defaults)(?:\.[\w-]+)?$|(?:^|/)\.env[^/]*$|(?:^|/)[^/]*(?:env|vars|config)\.sh$"
 )
 
@@ -117,7 +117,7 @@ def _referenced(path: str, texts: dict[str, str]) -> bool:
     return any(name in body for other, body in texts.items() if other != path)
 
 
-_EMBEDDING = re.compile(r"(?i)(?:^|[-_/.])(?:embed(?:ding|dings|der)?)(?=$|[-_/.\d])")
+_EMBEDDING = pattern(r"(?i)(?:^|[-_/.])(?:embed(?:ding|dings|der)?)(?=$|[-_/.\d])")
 
 
 def _embeds(deployment: Deployment) -> bool:
@@ -206,7 +206,7 @@ def _as_one(members: list[Deployment]) -> Deployment:
 
 # --- names ---------------------------------------------------------------------------------------------------------------
 
-_ROLE_PART = re.compile(
+_ROLE_PART = pattern(
     r"(?i)(?:^|[-_.])(?:prefill|decode)(?:er|r)?(?:[-_.]?worker)?(?=$|[-_.])|(?:prefill|decode)(?:worker)?$"
 )
 

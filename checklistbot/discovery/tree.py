@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import fnmatch
 import hashlib
 import os
 import posixpath
@@ -43,12 +44,21 @@ class Tree(Protocol):
         """How many files the state holds below PATH."""
         ...
 
+    @property
+    def prefix(self) -> str:
+        """Where PATH lies in its repository, "" at the top: what makes a repository-relative path one relative to PATH."""
+        ...
+
     def paths(self) -> Iterable[str]:
         """All regular files below PATH, sorted."""
         ...
 
     def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
         """The files whose content (or name) holds one of the words, case-sensitively, sorted; UTF-16 files always count."""
+        ...
+
+    def named(self, globs: Iterable[str]) -> Iterable[str]:
+        """The files whose name (without folders) one of the globs matches, sorted."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -137,6 +147,10 @@ class _Rooted:
         self._prefix, self._only = prefix, only
         self.skipped: list[Skipped] = []
 
+    @property
+    def prefix(self) -> str:
+        return self._prefix
+
     def _full(self, path: str) -> str:
         """A path relative to PATH as one relative to the top; raises Unreadable where it leaves the tree."""
         if path.startswith(("/", "\\")) or "\0" in path or re.match(r"[A-Za-z]:[\\/]", path):
@@ -157,6 +171,13 @@ class _Rooted:
     @property
     def _pathspec(self) -> str:
         return posixpath.join(self._prefix, self._only or "").rstrip("/") or "."
+
+    def paths(self) -> Iterable[str]:
+        raise NotImplementedError
+
+    def named(self, globs: Iterable[str]) -> Iterable[str]:
+        matches = re.compile("|".join(map(fnmatch.translate, globs)) or "(?!)").match
+        return sorted(path for path in self.paths() if matches(path[path.rfind("/") + 1 :]))
 
     def _skip(self, full: str, reason: str) -> None:
         path = self._below(full)
@@ -193,11 +214,26 @@ def _why(error: OSError) -> str:
 
 def _git_regex(words: Iterable[bytes]) -> bytes:
     """The words as one POSIX extended expression for ``git grep -E``, with the marks of UTF-16 files beside them."""
-    escaped = (re.sub(rb"([][\\.^$*+?{}()|])", rb"\\\1", word) for word in sorted(set(words)))
+    distinct = sorted(set(words), key=len)
+    # A word that holds another one finds nothing new, and each alternative costs time.
+    shortest = [word for at, word in enumerate(distinct) if not any(other in word for other in distinct[:at])]
+    escaped = (re.sub(rb"([][\\.^$*+?{}()|])", rb"\\\1", word) for word in shortest)
     return b"|".join([*escaped, b"^\xff\xfe", b"^\xfe\xff"])
 
 
 # --- the work tree ------------------------------------------------------------------------------------------------------
+
+
+def _with_word(listing: bytes, pattern: re.Pattern[bytes]) -> Iterator[str]:
+    """The entries of a NUL-separated listing in whose path a word stands."""
+    end = -1
+    for match in pattern.finditer(listing):
+        if match.start() < end:
+            continue
+        start = listing.rfind(b"\0", 0, match.start()) + 1
+        end = listing.find(b"\0", match.end())
+        entry = listing[start : end if end >= 0 else len(listing)]
+        yield os.fsdecode(entry[2:] if entry.startswith(b"? ") else entry.partition(b"\t")[2])
 
 
 class WorkTree(_Rooted):
@@ -206,51 +242,56 @@ class WorkTree(_Rooted):
     def __init__(self, repository: Repository, prefix: str, only: str | None) -> None:
         super().__init__(prefix, only)
         self._git = repository
-        self._listing = self._start_listing(self._pathspec)
+        # The walk for untracked files takes ten times as long as reading the index; nothing waits for it that need not.
+        self._tracked = self._git.start("ls-files", "-t", "-s", "-z", "--", self._pathspec)
+        self._others = self._git.start("ls-files", "-t", "-o", "--exclude-standard", "-z", "--", self._pathspec)
 
     def _start_listing(self, pathspec: str) -> subprocess.Popen[bytes]:
         return self._git.start("ls-files", "-t", "-s", "-c", "-o", "--exclude-standard", "-z", "--", pathspec)
 
     @cached_property
-    def _files(self) -> dict[str, str | None]:
-        """Full path → blob id, None where untracked; links and submodules go to ``skipped``."""
-        files: dict[str, str | None] = {}
-        for entry in self._git.finish(self._listing).split(b"\0"):
-            if entry.startswith(b"? "):
-                files[os.fsdecode(entry[2:])] = None
-            elif entry:
-                status, _, name = entry.partition(b"\t")
-                mode, object_id = status.split(b" ")[1:3]
-                full = os.fsdecode(name)
-                if mode in (b"120000", b"160000"):
-                    self._skip(full, LINK if mode == b"120000" else "submodule")
-                else:
-                    files[full] = object_id.decode()
-        return files
+    def _index(self) -> bytes:
+        return self._git.finish(self._tracked)
+
+    @cached_property
+    def _raw(self) -> bytes:
+        """Git's listing between NUL bytes: ``H MODE ID STAGE<tab>path`` for tracked files, ``? path`` for untracked ones."""
+        raw = b"\0" + self._index + self._git.finish(self._others)
+        for entry in self._index.split(b"\0"):
+            if entry[2:5] in (b"120", b"160"):
+                self._skip(os.fsdecode(entry.partition(b"\t")[2]), LINK if entry[2:5] == b"120" else "submodule")
+        return raw
+
+    @cached_property
+    def _untracked(self) -> list[str]:
+        return [
+            os.fsdecode(entry[2:]) for entry in self._raw[len(self._index) :].split(b"\0") if entry.startswith(b"? ")
+        ]
 
     @property
     def tracks_something(self) -> bool:
-        return any(self._files.values()) or bool(self.skipped)
+        return bool(self._index)
+
+    @cached_property
+    def _all(self) -> list[str]:
+        """Full paths of all regular files; a file in conflict is listed once."""
+        tracked = (entry.partition(b"\t")[2] for entry in self._index.split(b"\0") if entry[2:5] == b"100")
+        return sorted(set(map(os.fsdecode, tracked)).union(self._untracked))
 
     @property
     def files_seen(self) -> int:
-        return len(self._files)
+        return len(self._all)
 
     def paths(self) -> Iterable[str]:
-        return sorted(path for path in map(self._below, self._files) if path is not None)
+        return [path for path in map(self._below, self._all) if path is not None]
 
     def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
         words = list(words)
         process = self._git.start("grep", "-a", "-l", "-z", "-E", "-e", _git_regex(words), "--", self._pathspec)
         pattern = _pattern(words)
-        found = {
-            full
-            for full, object_id in self._files.items()
-            if object_id is None and self._untracked_holds(full, pattern)
-        }
-        found.update(full for full in self._files if pattern.search(os.fsencode(full)))
-        hits = self._git.finish(process, accept=(0, 1)).split(b"\0")
-        found.update(full for full in map(os.fsdecode, filter(None, hits)) if full in self._files)
+        found = {full for full in self._untracked if self._untracked_holds(full, pattern)}
+        found.update(name for name in _with_word(self._raw, pattern) if self._known(name))
+        found.update(map(os.fsdecode, filter(None, self._git.finish(process, accept=(0, 1)).split(b"\0"))))
         return sorted(path for path in map(self._below, found) if path is not None)
 
     def _untracked_holds(self, full: str, pattern: re.Pattern[bytes]) -> bool:
@@ -262,12 +303,24 @@ class WorkTree(_Rooted):
             return False
 
     def _known(self, full: str) -> bool:
-        if full in self._files:
+        if self._listed(self._raw, full):
             return True
         if self._below(full) is not None and self._only is None:
             return False
-        output = self._git.finish(self._start_listing(full))
-        return any(e.startswith(b"? ") or b"\t" in e for e in output.split(b"\0") if os.fsdecode(e).endswith(full))
+        return self._listed(b"\0" + self._git.finish(self._start_listing(full)), full)
+
+    @staticmethod
+    def _listed(raw: bytes, full: str) -> bool:
+        name = os.fsencode(full)
+        if b"\0? " + name + b"\0" in raw:
+            return True
+        at = raw.find(b"\t" + name + b"\0")
+        while at >= 0:
+            # The name could also be the tail of another one that holds a tab.
+            if re.fullmatch(rb"[A-Z] 100\d{3} [^\t]*", raw[raw.rfind(b"\0", 0, at) + 1 : at]):
+                return True
+            at = raw.find(b"\t" + name + b"\0", at + 1)
+        return False
 
     def exists(self, path: str) -> bool:
         try:
@@ -296,9 +349,10 @@ class WorkTree(_Rooted):
 
     def _dirty(self, full: str) -> bool:
         """True if the file differs from the index or is untracked (compared without Git's filters, line ends aside)."""
-        object_id = self._files.get(full)
-        if object_id is None:
+        entry = re.search(rb"(?<=\0)[A-Z] 100\d{3} ([0-9a-f]+) \d\t" + re.escape(os.fsencode(full)) + rb"\0", self._raw)
+        if entry is None:
             return True
+        object_id = entry[1].decode()
         try:
             data = _read_file(self._git.top, full)
         except Unreadable:
@@ -473,6 +527,8 @@ class Disk(_Rooted):
 class StdinManifests:
     """Rendered manifests from standard input, as one file named "-"."""
 
+    prefix = ""
+
     def __init__(self, data: bytes) -> None:
         self.skipped: list[Skipped] = []
         self._text = self._decode(data)
@@ -494,6 +550,9 @@ class StdinManifests:
 
     def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
         return [STDIN_PATH]
+
+    def named(self, globs: Iterable[str]) -> Iterable[str]:
+        return []
 
     def exists(self, path: str) -> bool:
         return path == STDIN_PATH
