@@ -11,21 +11,29 @@ from checklistbot.discovery import yaml_docs
 from checklistbot.discovery.base import Format
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
-_TYPE = re.compile(r"^type\s*:\s*(?:service|task|dev-environment)\s*(?:#.*)?$", re.MULTILINE)
+_TYPE = pattern(r"^type\s*:\s*(?:service|task|dev-environment)\s*(?:#.*)?$", re.MULTILINE)
 
 
 def claims(path: str, text: str) -> bool:
     """YAML that says ``type: service`` (or task) and has commands or an image."""
     if not path.endswith((".yml", ".yaml")) or _TYPE.search(text) is None:
         return False
-    return "dstack" in posixpath.basename(path) or re.search(r"^(?:commands|resources|image)\s*:", text, re.MULTILINE) is not None
+    return (
+        "dstack" in posixpath.basename(path)
+        or re.search(r"^(?:commands|resources|image)\s*:", text, re.MULTILINE) is not None
+    )
 
 
 def launches(tree: Tree, path: str, text: str) -> Iterable[Launch]:
     """What the commands start, one shell script in order."""
     for root in yaml_docs.documents(path, text):
-        if isinstance(root, yaml_docs.Map) and yaml_docs.text(root.get("type")) in ("service", "task", "dev-environment"):
+        if isinstance(root, yaml_docs.Map) and yaml_docs.text(root.get("type")) in (
+            "service",
+            "task",
+            "dev-environment",
+        ):
             yield from _service(tree, path, root)
 
 
@@ -85,11 +93,11 @@ def gpus(node: yaml_docs.Node) -> tuple[Word | None, Word | None]:
     if word is None or not word.text:
         return None, None
     parts = [p for p in word.text.split(":") if p.lower() not in ("nvidia", "amd", "intel", "tt")]
-    name = next((p for p in parts if re.fullmatch(r"[A-Za-z][\w-]*", p)), None)
-    count = next((p for p in parts if p.isdigit()), None)
-    counted = count or ("1" if name or any(p.endswith("GB") for p in parts) else None)
+    kind = next((p for p in parts if re.fullmatch(r"[A-Za-z][\w-]*", p)), None)
+    number = next((p for p in parts if p.isdigit()), None)
+    counted = number or ("1" if kind or any(p.endswith("GB") for p in parts) else None)
     return (
-        dataclasses.replace(word, text=name) if name else None,
+        dataclasses.replace(word, text=kind) if kind else None,
         dataclasses.replace(word, text=counted) if counted else None,
     )
 

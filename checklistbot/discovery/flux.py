@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from checklistbot.discovery.base import Format
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch
+from checklistbot.lazy import pattern
 
-_KIND = re.compile(r"^\s*kind\s*:\s*[\"']?(?:HelmRelease|Kustomization)\b", re.MULTILINE)
+_KIND = pattern(r"^\s*kind\s*:\s*[\"']?(?:HelmRelease|Kustomization)\b", re.MULTILINE)
 
 
 def claims(path: str, text: str) -> bool:

@@ -7,22 +7,26 @@ the command that pipes it in.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from checklistbot.discovery.base import Format
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch
+from checklistbot.lazy import pattern
 
-_TEMPLATE = re.compile(r"(?:^|/)templates/")
-_VALUES = re.compile(r"(?:^|/)(?:values[^/]*|[^/]*values|(?:environments|envs?|values|overlays|stages|clusters)/[^/]+)\.ya?ml$")
+_TEMPLATE = pattern(r"(?:^|/)templates/")
+_VALUES = pattern(
+    r"(?:^|/)(?:values[^/]*|[^/]*values|(?:environments|envs?|values|overlays|stages|clusters)/[^/]+)\.ya?ml$"
+)
 
 
 def claims(path: str, text: str) -> bool:
     """Files under ``templates/``, values files and Chart.yaml."""
     if path.endswith("Chart.yaml"):
         return True
-    return (_TEMPLATE.search(path) is not None and path.endswith((".yaml", ".yml", ".tpl"))) or _VALUES.search(path) is not None
+    return (_TEMPLATE.search(path) is not None and path.endswith((".yaml", ".yml", ".tpl"))) or _VALUES.search(
+        path
+    ) is not None
 
 
 def consumes(tree: Tree, path: str, text: str) -> Iterable[str]:

@@ -15,7 +15,10 @@ _NAMES = ("helmfile.yaml", "helmfile.yml", "helmfile.yaml.gotmpl")
 
 def claims(path: str, text: str) -> bool:
     """Helmfiles by their name or folder."""
-    return posixpath.basename(path) in _NAMES or re.search(r"(?:^|/)helmfile\.d/[^/]+\.ya?ml(?:\.gotmpl)?$", path) is not None
+    return (
+        posixpath.basename(path) in _NAMES
+        or re.search(r"(?:^|/)helmfile\.d/[^/]+\.ya?ml(?:\.gotmpl)?$", path) is not None
+    )
 
 
 def consumes(tree: Tree, path: str, text: str) -> Iterable[str]:

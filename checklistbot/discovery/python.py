@@ -8,15 +8,15 @@ library, not a deployment.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable
 
 from checklistbot.discovery.base import Format
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch
+from checklistbot.lazy import pattern
 
-_TEST = re.compile(r"(?:^|/)(?:tests?|testing)/|(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
-_SHEBANG = re.compile(r"#!\S*(?:/|\s)(?:python[\d.]*|uv)\b")
+_TEST = pattern(r"(?:^|/)(?:tests?|testing)/|(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
+_SHEBANG = pattern(r"#!\S*(?:/|\s)(?:python[\d.]*|uv)\b")
 
 
 def claims(path: str, text: str) -> bool:
@@ -34,6 +34,13 @@ def launches(tree: Tree, path: str, text: str) -> Iterable[Launch]:
 
 
 #: Calls that imply an engine without naming it: Ray Serve LLM, SageMaker, BentoML, llama-cpp-python.
-_WORDS = (b"LLMConfig", b"llama_cpp", b"tensorrt_llm", b"get_huggingface_llm_image_uri", b"OPTION_MODEL_ID", b"SM_VLLM_")
+_WORDS = (
+    b"LLMConfig",
+    b"llama_cpp",
+    b"tensorrt_llm",
+    b"get_huggingface_llm_image_uri",
+    b"OPTION_MODEL_ID",
+    b"SM_VLLM_",
+)
 
 FORMAT = Format("python", claims, launches, words=_WORDS)

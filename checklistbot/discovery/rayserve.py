@@ -7,7 +7,6 @@ the worker group.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator
 
 from checklistbot.discovery import yaml_docs
@@ -15,8 +14,9 @@ from checklistbot.discovery.base import Format
 from checklistbot.discovery.tree import Tree
 from checklistbot.discovery.yaml_docs import dig, maps, text
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
-_CONFIG = re.compile(r"\b(?:llm_configs|llm_config|prefill_config|decode_config)\s*:")
+_CONFIG = pattern(r"\b(?:llm_configs|llm_config|prefill_config|decode_config)\s*:")
 
 
 def claims(path: str, body: str) -> bool:
@@ -58,7 +58,10 @@ def _cluster(root: yaml_docs.Node, path: str) -> Launch:
 def _applications(tree: Tree, root: yaml_docs.Node, template: Launch) -> Iterator[Launch]:
     for application in maps(dig(root, "applications")):
         args = dig(application, "args")
-        for config in [*maps(dig(args, "llm_configs")), *([c] if isinstance(c := dig(args, "llm_config"), yaml_docs.Map) else [])]:
+        for config in [
+            *maps(dig(args, "llm_configs")),
+            *([c] if isinstance(c := dig(args, "llm_config"), yaml_docs.Map) else []),
+        ]:
             yield _launch(tree, config, template, None)
         for role in ("prefill", "decode"):
             config_node = dig(args, f"{role}_config")
@@ -74,7 +77,10 @@ def _launch(tree: Tree, config: yaml_docs.Map, template: Launch, role: Word | No
     from checklistbot.engines.base import settled
 
     value = to_value(config)
-    made = pyengines.ray_config(Machine(tree, config.path, lambda machine, call: None), value if isinstance(value, Map) else Map((config.path, 1), {}))
+    made = pyengines.ray_config(
+        Machine(tree, config.path, lambda machine, call: None),
+        value if isinstance(value, Map) else Map((config.path, 1), {}),
+    )
     env = {
         name: found
         for name, node in yaml_docs.mapping(dig(config, "runtime_env", "env_vars")).items()

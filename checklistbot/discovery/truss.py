@@ -11,8 +11,9 @@ from checklistbot.discovery import yaml_docs
 from checklistbot.discovery.base import Format
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word, settled
+from checklistbot.lazy import pattern
 
-_MARK = re.compile(r"^(?:docker_server|trt_llm|base_image|model_metadata|build_commands)\s*:", re.MULTILINE)
+_MARK = pattern(r"^(?:docker_server|trt_llm|base_image|model_metadata|build_commands)\s*:", re.MULTILINE)
 
 
 def claims(path: str, text: str) -> bool:
@@ -85,7 +86,9 @@ def _tensorrt(template: Launch, root: yaml_docs.Map, build: yaml_docs.Map) -> La
         if isinstance(value, Word):
             argv += [Word(flag, value.path, value.line), settled(value)]
     served = yaml_docs.word(runtime.get("served_model_name"))
-    return dataclasses.replace(template, argv=tuple(argv), line=build.line, engine="tensorrt-llm", served_model_name=served)
+    return dataclasses.replace(
+        template, argv=tuple(argv), line=build.line, engine="tensorrt-llm", served_model_name=served
+    )
 
 
 FORMAT = Format("truss", claims, launches)

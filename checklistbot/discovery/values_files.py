@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from checklistbot.discovery.base import Format
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch
+from checklistbot.lazy import pattern
 
-_NAME = re.compile(r"(?:^|[-_.])values(?:[-_.]|$)|^values|overrides?\.ya?ml$")
-_KNOWN = re.compile(r"^(?:servingEngineSpec|modelArtifacts)\s*:", re.MULTILINE)
+_NAME = pattern(r"(?:^|[-_.])values(?:[-_.]|$)|^values|overrides?\.ya?ml$")
+_KNOWN = pattern(r"^(?:servingEngineSpec|modelArtifacts)\s*:", re.MULTILINE)
 
 
 def claims(path: str, text: str) -> bool:

@@ -14,9 +14,10 @@ from checklistbot.discovery.interpret.marks import without_marks
 from checklistbot.discovery.interpret.pyvalues import Map, Value
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch
+from checklistbot.lazy import pattern
 
 MAX_FILES: Final = 60
-_SUFFIX = re.compile(r"\.(?:j2|jinja2?)$")
+_SUFFIX = pattern(r"\.(?:j2|jinja2?)$")
 
 
 def find(tree: Tree, path: str, text: str) -> list[Launch]:
@@ -65,7 +66,16 @@ def _beside(tree: Tree, path: str) -> dict[str, Value]:
     """A values file with the template's own name, or the only vars file of its folder."""
     folder = posixpath.dirname(path)
     stem = posixpath.basename(_SUFFIX.sub("", path)).split(".")[0]
-    for name in (f"{stem}.yml", f"{stem}.yaml", f"{stem}.vars.yml", "vars.yml", "vars.yaml", "values.yml", "values.yaml", "variables.yml"):
+    for name in (
+        f"{stem}.yml",
+        f"{stem}.yaml",
+        f"{stem}.vars.yml",
+        "vars.yml",
+        "vars.yaml",
+        "values.yml",
+        "values.yaml",
+        "variables.yml",
+    ):
         for place in (folder, posixpath.dirname(folder)):
             found = _read(tree, posixpath.join(place, name))
             if found:

@@ -12,11 +12,12 @@ from checklistbot.discovery.interpret.marks import without_marks
 from checklistbot.discovery.interpret.pysinks import Finder
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch
+from checklistbot.lazy import pattern
 
 MAX_CELLS: Final = 2_000
-_SHELL_CELL = re.compile(r"%%(?:bash|sh|script\s+(?:--bg\s+)?(?:bash|sh)|shell)\b")
-_ENV_MAGIC = re.compile(r"\s*%(?:env|set_env)\s+(\w+)[=\s]\s*(.*)$")
-_ESCAPE = re.compile(r"^(\s*)(?:[\w, ]+=\s*)?!+(.*)$")
+_SHELL_CELL = pattern(r"%%(?:bash|sh|script\s+(?:--bg\s+)?(?:bash|sh)|shell)\b")
+_ENV_MAGIC = pattern(r"\s*%(?:env|set_env)\s+(\w+)[=\s]\s*(.*)$")
+_ESCAPE = pattern(r"^(\s*)(?:[\w, ]+=\s*)?!+(.*)$")
 
 
 @dataclass(slots=True)
@@ -254,4 +255,3 @@ def _relocate(tree: ast.Module, places: list[int]) -> None:
         line = getattr(node, "lineno", None)
         if line is not None and places:
             node.lineno = places[min(line, len(places)) - 1]  # type: ignore[attr-defined]
-

@@ -60,7 +60,9 @@ def chart_of(tree: Tree, path: str) -> Chart | None:
 
 def is_chart(tree: Tree, root: str) -> bool:
     names = (posixpath.join(root, n) for n in ("Chart.yaml", "values.yaml", "values.yml"))
-    return any(map(tree.exists, names)) and any(p.startswith(posixpath.join(root, "templates/")) for p in _below(tree, root))
+    return any(map(tree.exists, names)) and any(
+        p.startswith(posixpath.join(root, "templates/")) for p in _below(tree, root)
+    )
 
 
 def _below(tree: Tree, root: str) -> list[str]:
@@ -132,7 +134,12 @@ def launches(
 
 
 def render(
-    tree: Tree, chart: Chart, values: Value, release: str | None, depth: int, templates: dict[str, tuple[str, list[gotemplate.Node]]] | None = None
+    tree: Tree,
+    chart: Chart,
+    values: Value,
+    release: str | None,
+    depth: int,
+    templates: dict[str, tuple[str, list[gotemplate.Node]]] | None = None,
 ) -> list[tuple[str, list[Line]]]:
     """(path, lines) of each rendered template of the chart and its subcharts."""
     parsed = _parsed(tree, chart)
@@ -151,7 +158,9 @@ def render(
         try:
             out.append((path, Renderer(named, FUNCTIONS).render(nodes, path, dot).lines))
         except (Stopped, RecursionError):
-            tree.skipped.append(Skipped(path, f"not rendered; pipe `helm template {chart.root or '.'} | checklistbot check -`"))
+            tree.skipped.append(
+                Skipped(path, f"not rendered; pipe `helm template {chart.root or '.'} | checklistbot check -`")
+            )
     for sub in subcharts:
         inner = _sub_values(tree, chart, sub, values)
         if inner is not None:
@@ -168,13 +177,17 @@ def _parsed(tree: Tree, chart: Chart) -> dict[str, tuple[list[gotemplate.Node], 
         try:
             found[path] = gotemplate.parse(without_marks(tree.read(path)))
         except (Unreadable, gotemplate.TemplateError, RecursionError):
-            tree.skipped.append(Skipped(path, f"not rendered; pipe `helm template {chart.root or '.'} | checklistbot check -`"))
+            tree.skipped.append(
+                Skipped(path, f"not rendered; pipe `helm template {chart.root or '.'} | checklistbot check -`")
+            )
     return found
 
 
 def _subcharts(tree: Tree, chart: Chart) -> list[Chart]:
     prefix = chart.at("charts/")
-    roots = {prefix + p[len(prefix) :].split("/")[0] for p in chart.files if p.startswith(prefix) and "/" in p[len(prefix) :]}
+    roots = {
+        prefix + p[len(prefix) :].split("/")[0] for p in chart.files if p.startswith(prefix) and "/" in p[len(prefix) :]
+    }
     return [load(tree, root) for root in sorted(roots) if is_chart(tree, root)][:20]
 
 
@@ -232,7 +245,13 @@ def _dot(tree: Tree, chart: Chart, values: Value, release: str | None) -> Map:
                     "Revision": Const(at, 1),
                 },
             ),
-            "Capabilities": Map(at, {"APIVersions": Map(at, {"Has": method(at, lambda args, here: Const(here, False))}), "KubeVersion": Map(at, {})}),
+            "Capabilities": Map(
+                at,
+                {
+                    "APIVersions": Map(at, {"Has": method(at, lambda args, here: Const(here, False))}),
+                    "KubeVersion": Map(at, {}),
+                },
+            ),
             "Template": Map(at, {"Name": Const(at, chart.name), "BasePath": Const(at, "templates")}),
             "Files": Map(at, {"Get": method(at, lambda args, here: _file(tree, chart, args, here))}),
         },

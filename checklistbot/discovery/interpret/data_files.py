@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from checklistbot.discovery.interpret.marks import Place
 from checklistbot.discovery.interpret.pyvalues import Const, Map, Seq, Value
@@ -33,11 +33,9 @@ def _yaml(text: str, at: Place) -> Value | None:
         loader.dispose()
 
 
-def _node(loader: object, node: object, at: Place, budget: list[int], depth: int) -> Value:
+def _node(loader: Any, node: Any, at: Place, budget: list[int], depth: int) -> Value:
     import yaml
 
-    assert isinstance(loader, yaml.SafeLoader)
-    assert isinstance(node, yaml.Node)
     budget[0] -= 1
     if budget[0] < 0 or depth > 60:
         raise _TooMuch
@@ -60,13 +58,11 @@ def _node(loader: object, node: object, at: Place, budget: list[int], depth: int
     return Const(place, _scalar(loader, node))
 
 
-def _scalar(loader: object, node: object) -> object:
+def _scalar(loader: Any, node: Any) -> Any:
     import yaml
 
-    assert isinstance(loader, yaml.SafeLoader)
-    assert isinstance(node, yaml.ScalarNode)
     try:
-        value = loader.construct_object(node)  # type: ignore[no-untyped-call]
+        value = loader.construct_object(node)
     except (yaml.YAMLError, ValueError):
         return str(node.value)
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(node.value)

@@ -14,9 +14,10 @@ from checklistbot.discovery.interpret.marks import Place, relocate, word
 from checklistbot.discovery.interpret.pyvalues import Map, Seq, Value
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
-_KUBERNETES = re.compile(r"^\s*apiVersion\s*:", re.MULTILINE)
-_COMPOSE = re.compile(r"^services\s*:\s*$", re.MULTILINE)
+_KUBERNETES = pattern(r"^\s*apiVersion\s*:", re.MULTILINE)
+_COMPOSE = pattern(r"^services\s*:\s*$", re.MULTILINE)
 _MAX_DEPTH: Final = 4
 
 
@@ -123,5 +124,3 @@ def _with_surroundings(launch: Launch, template: Launch) -> Launch:
         name=template.name,
         qualifier=launch.qualifier or template.qualifier,
     )
-
-

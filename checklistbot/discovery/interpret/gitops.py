@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import product
@@ -66,7 +66,9 @@ def deploy(tree: Tree, documents: Sequence[yaml_docs.Node], environment: str | N
         if not isinstance(document, yaml_docs.Map):
             continue
         if kind in ("Application", "ApplicationSet") and version.startswith("argoproj.io/"):
-            found += [launch for one in _applications(tree, document) for launch in _application(tree, one, environment)]
+            found += [
+                launch for one in _applications(tree, document) for launch in _application(tree, one, environment)
+            ]
         elif kind == "HelmRelease" and "fluxcd.io/" in version:
             found += _helm_release(tree, document, documents, environment)
         elif kind == "Kustomization" and "fluxcd.io/" in version:
@@ -84,10 +86,7 @@ def _cached(function: Callable[[Tree], frozenset[str]]) -> Callable[[Tree], froz
     remembered = lru_cache(maxsize=8)(function)
 
     def call(tree: Tree) -> frozenset[str]:
-        try:
-            return remembered(tree)
-        except TypeError:
-            return function(tree)
+        return remembered(tree) if isinstance(tree, Hashable) else function(tree)
 
     return call
 
@@ -172,7 +171,8 @@ def _applications(tree: Tree, document: yaml_docs.Map) -> list[yaml_docs.Map]:
     names: set[str] = set()
     for element in elements:
         application = _substituted(template, lambda w, e=element: _fill(w, e, go))  # type: ignore[misc]
-        assert isinstance(application, yaml_docs.Map)
+        if not isinstance(application, yaml_docs.Map):
+            continue
         name = dig(application, "metadata", "name")
         if isinstance(name, Word) and (name.text or "") in names:
             label = show(next(iter(element.values()), Const(("", 1), "")))
@@ -193,7 +193,9 @@ def _elements(tree: Tree, generator: yaml_docs.Map) -> list[Element]:
         return _git_elements(tree, generator.get("git"))
     if "matrix" in generator:
         parts = [_elements(tree, g) for g in maps(dig(generator, "matrix", "generators"))]
-        return [{k: v for part in row for k, v in part.items()} for row in product(*parts)][:MAX_ELEMENTS] if parts else []
+        return (
+            [{k: v for part in row for k, v in part.items()} for row in product(*parts)][:MAX_ELEMENTS] if parts else []
+        )
     if "merge" in generator:
         return _merged_elements(tree, generator)
     if "clusters" in generator:
@@ -346,8 +348,7 @@ def _value_file(tree: Tree, folder: str, name: str) -> str | None:
 
 def _application(tree: Tree, application: yaml_docs.Map, environment: str | None) -> list[Launch]:
     name = text(dig(application, "metadata", "name")) or "application"
-    where = environment if environment not in (None, "default") else name.replace("/", "-")
-    assert where is not None
+    where = environment if environment is not None and environment != "default" else name.replace("/", "-")
     found: list[Launch] = []
     for source in _sources(application):
         if text(source.get("ref")) and not text(source.get("path")) and not text(source.get("chart")):
@@ -361,10 +362,20 @@ def _source(tree: Tree, application: yaml_docs.Map, source: yaml_docs.Map, name:
     folder = _in_tree(tree, raw) if raw else None
     release = text(dig(source, "helm", "releaseName")) or name
     if folder is not None and charts.is_chart(tree, folder):
-        return charts.launches(tree, charts.load(tree, folder), _argo_layers(tree, source, folder), environment=where, release=release)
+        return charts.launches(
+            tree, charts.load(tree, folder), _argo_layers(tree, source, folder), environment=where, release=release
+        )
     if text(source.get("chart")):
         layers = _argo_layers(tree, source, "")
-        return releases.release(tree, application.path, release, text(source.get("chart")), layers, environment=where, remote=text(source.get("repoURL")) or "")
+        return releases.release(
+            tree,
+            application.path,
+            release,
+            text(source.get("chart")),
+            layers,
+            environment=where,
+            remote=text(source.get("repoURL")) or "",
+        )
     if folder is not None and kustomization.file_of(tree, folder) is not None:
         return _built(tree, folder, source.get("kustomize"), where)
     if folder is not None:
@@ -389,9 +400,15 @@ def _argo_layers(tree: Tree, source: yaml_docs.Map, folder: str) -> list[Value]:
     structured = dig(source, "helm", "valuesObject")
     if structured is not None:
         layers.append(to_value(structured))
-    pairs = [(text(p.get("name")) or "", p["value"]) for p in maps(dig(source, "helm", "parameters")) if isinstance(p.get("value"), Word)]
+    pairs = [
+        (text(p.get("name")) or "", p["value"])
+        for p in maps(dig(source, "helm", "parameters"))
+        if isinstance(p.get("value"), Word)
+    ]
     if pairs:
-        layers.append(releases.with_sets(Map((source.path, source.line), {}), [(n, w) for n, w in pairs if isinstance(w, Word)]))
+        layers.append(
+            releases.with_sets(Map((source.path, source.line), {}), [(n, w) for n, w in pairs if isinstance(w, Word)])
+        )
     return layers
 
 
@@ -434,7 +451,11 @@ def _plain_folder(tree: Tree, folder: str, where: str, *, recurse: bool) -> list
     documents: list[yaml_docs.Node] = []
     for path in [p for p in tree.paths() if p.startswith(prefix) and p.endswith((".yaml", ".yml"))][:MAX_FILES]:
         if recurse or "/" not in path[len(prefix) :]:
-            documents += [d for d in yaml_docs.documents(path, _read(tree, path)) if text(dig(d, "kind")) not in ("Application", "ApplicationSet")]
+            documents += [
+                d
+                for d in yaml_docs.documents(path, _read(tree, path))
+                if text(dig(d, "kind")) not in ("Application", "ApplicationSet")
+            ]
     return deploy(tree, documents, where)
 
 
@@ -463,14 +484,17 @@ def _typed(body: str) -> str | int | float | bool | None:
 # --- Flux --------------------------------------------------------------------------------------------------------------------
 
 
-def _helm_release(tree: Tree, document: yaml_docs.Map, around: Sequence[yaml_docs.Node], environment: str | None) -> list[Launch]:
+def _helm_release(
+    tree: Tree, document: yaml_docs.Map, around: Sequence[yaml_docs.Node], environment: str | None
+) -> list[Launch]:
     name = text(dig(document, "metadata", "name")) or "release"
-    where = environment if environment not in (None, "default") else name
-    assert where is not None
+    where = environment if environment is not None and environment != "default" else name
     spec = document.get("spec")
     chart = text(dig(spec, "chart", "spec", "chart"))
     layers: list[Value] = []
-    local = releases._local_chart(tree, document.path, chart) if chart and chart.startswith((".", "/", "charts")) else None
+    local = (
+        releases._local_chart(tree, document.path, chart) if chart and chart.startswith((".", "/", "charts")) else None
+    )
     for entry in items(dig(spec, "chart", "spec", "valuesFiles")):
         target = _value_file(tree, "", text(entry) or "")
         layers += [charts.read_values(tree, target)] if target is not None else []
@@ -479,10 +503,19 @@ def _helm_release(tree: Tree, document: yaml_docs.Map, around: Sequence[yaml_doc
     values = dig(spec, "values")
     if values is not None:
         layers.append(to_value(values))
-    return releases.release(tree, document.path, text(dig(spec, "releaseName")) or name, local if local is not None else chart, layers, environment=where)
+    return releases.release(
+        tree,
+        document.path,
+        text(dig(spec, "releaseName")) or name,
+        local if local is not None else chart,
+        layers,
+        environment=where,
+    )
 
 
-def _values_from(tree: Tree, document: yaml_docs.Map, reference: yaml_docs.Map, around: Sequence[yaml_docs.Node]) -> list[Value]:
+def _values_from(
+    tree: Tree, document: yaml_docs.Map, reference: yaml_docs.Map, around: Sequence[yaml_docs.Node]
+) -> list[Value]:
     """A ConfigMap of the same build or the same folder; what is not there is listed."""
     name, key = text(reference.get("name")), text(reference.get("valuesKey")) or "values.yaml"
     documents = list(around)
@@ -499,14 +532,18 @@ def _values_from(tree: Tree, document: yaml_docs.Map, reference: yaml_docs.Map, 
                     return [releases.with_sets(Map((body.path, body.line), {}), [(target, body)])]
                 return [loaded] if loaded is not None else []
     if text(reference.get("optional")) != "true":
-        tree.skipped.append(Skipped(document.path, f"values of {text(reference.get('kind')) or 'ConfigMap'} {name} are not in the repository"))
+        tree.skipped.append(
+            Skipped(
+                document.path,
+                f"values of {text(reference.get('kind')) or 'ConfigMap'} {name} are not in the repository",
+            )
+        )
     return []
 
 
 def _flux_kustomization(tree: Tree, document: yaml_docs.Map, environment: str | None) -> list[Launch]:
     name = text(dig(document, "metadata", "name")) or "kustomization"
-    where = environment if environment not in (None, "default") else name
-    assert where is not None
+    where = environment if environment is not None and environment != "default" else name
     spec = document.get("spec")
     folder = _in_tree(tree, text(dig(spec, "path")) or "")
     if folder is None:
@@ -517,7 +554,11 @@ def _flux_kustomization(tree: Tree, document: yaml_docs.Map, environment: str | 
         prefix = folder + "/" if folder else ""
         paths = [p for p in tree.paths() if p.startswith(prefix) and p.endswith((".yaml", ".yml"))][:MAX_FILES]
         documents = [d for p in paths if p != document.path for d in yaml_docs.documents(p, _read(tree, p))]
-    documents = [d for d in documents if not (text(dig(d, "kind")) == "Kustomization" and text(dig(d, "metadata", "name")) == name)]
+    documents = [
+        d
+        for d in documents
+        if not (text(dig(d, "kind")) == "Kustomization" and text(dig(d, "metadata", "name")) == name)
+    ]
     given = dig(spec, "postBuild", "substitute")
     if dig(spec, "postBuild") is not None:
         documents = [_substituted(d, lambda w: _variables(w, mapping(given))) for d in documents]
@@ -557,7 +598,11 @@ def _variables(word: Word, given: yaml_docs.Map) -> Word:
 
 
 def _helmfiles(tree: Tree) -> list[str]:
-    return [p for p in tree.paths() if posixpath.basename(p) in _HELMFILE or re.search(r"(?:^|/)helmfile\.d/[^/]+\.ya?ml(?:\.gotmpl)?$", p)][:50]
+    return [
+        p
+        for p in tree.paths()
+        if posixpath.basename(p) in _HELMFILE or re.search(r"(?:^|/)helmfile\.d/[^/]+\.ya?ml(?:\.gotmpl)?$", p)
+    ][:50]
 
 
 def _helmfile_releases(tree: Tree, path: str) -> list[tuple[yaml_docs.Map, str]]:
@@ -590,7 +635,9 @@ def _environment_values(tree: Tree, path: str, node: yaml_docs.Node) -> Value:
     for entry in items(dig(node, "values")):
         name = text(entry)
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), name)) if name else None
-        layer = charts.read_values(tree, target) if target is not None and not target.startswith("..") else to_value(entry)
+        layer = (
+            charts.read_values(tree, target) if target is not None and not target.startswith("..") else to_value(entry)
+        )
         values = overlay(values, layer)
     return values
 
@@ -621,7 +668,9 @@ def _helmfile_release(
             content = _go(content, _helmfile_dot(target, environment, state), target) or ""
         loaded = data_files.load(content, (target, 1), "yaml")
         layers += [loaded] if loaded is not None else []
-    sets = [(text(s.get("name")) or "", s["value"]) for s in maps(release.get("set")) if isinstance(s.get("value"), Word)]
+    sets = [
+        (text(s.get("name")) or "", s["value"]) for s in maps(release.get("set")) if isinstance(s.get("value"), Word)
+    ]
     if sets:
         layers.append(releases.with_sets(Map((path, 1), {}), [(n, w) for n, w in sets if isinstance(w, Word)]))
     return releases.release(tree, path, label, text(release.get("chart")), layers, environment=where)
@@ -651,7 +700,11 @@ def files_below(tree: Tree, paths: set[str]) -> list[str]:
     found = []
     for target in paths:
         prefix = target + "/" if target else ""
-        found += [p for p in tree.paths() if p == target or (p.startswith(prefix) and p.endswith((".yaml", ".yml")) and not _is_object(tree, p))]
+        found += [
+            p
+            for p in tree.paths()
+            if p == target or (p.startswith(prefix) and p.endswith((".yaml", ".yml")) and not _is_object(tree, p))
+        ]
     return found[:5_000]
 
 
@@ -665,7 +718,13 @@ def built_elsewhere(tree: Tree, path: str) -> bool:
     for folder in _folders(path):
         if kustomization.file_of(tree, folder) is not None and path in kustomization.build(tree, folder).files:
             return True
-    paths = {p for _, root in _objects(tree) if text(dig(root, "kind")) == "Kustomization" for p in [_in_tree(tree, text(dig(root, "spec", "path")) or "")] if p}
+    paths = {
+        p
+        for _, root in _objects(tree)
+        if text(dig(root, "kind")) == "Kustomization"
+        for p in [_in_tree(tree, text(dig(root, "spec", "path")) or "")]
+        if p
+    }
     return any(path.startswith(p + "/") for p in paths)
 
 

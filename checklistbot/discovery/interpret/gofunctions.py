@@ -68,14 +68,15 @@ def _cut(text: str, size: str) -> str:
     return text if has_mark(text) else text[: int(size)] if int(size) >= 0 else text[int(size) :]
 
 
-for _name, _change in {
+_TEXT_FUNCTIONS: Final[dict[str, Callable[..., str]]] = {
     "lower": str.lower, "upper": str.upper, "title": str.title, "trim": str.strip, "nospace": lambda t: "".join(t.split()),
     "trimSuffix": lambda t, s: t.removesuffix(s), "trimPrefix": lambda t, s: t.removeprefix(s), "trimAll": lambda t, s: t.strip(s),
     "replace": lambda t, a, b: t.replace(a, b), "trunc": _cut, "b64dec": lambda t: t, "toString": lambda t: t, "kebabcase": str.lower,
     "snakecase": str.lower, "untitle": lambda t: t[:1].lower() + t[1:], "base": lambda t: t.rsplit("/", 1)[-1], "clean": lambda t: t,
     "b64enc": lambda t: base64.b64encode(t.encode()).decode() if not has_mark(t) else t,
     "repeat": lambda t, n: t * min(int(n), 100),
-}.items():  # fmt: skip
+}  # fmt: skip
+for _name, _change in _TEXT_FUNCTIONS.items():
     _text_function(_name, _change)
 
 
@@ -103,7 +104,9 @@ def _indent(renderer: Renderer, args: Args, at: Place) -> Value | None:
 @_add("nindent")
 def _nindent(renderer: Renderer, args: Args, at: Place) -> Value | None:
     indented = _indent(renderer, args, at)
-    return Rich(indented.at, [Line("", indented.at, indented.at), *indented.lines]) if isinstance(indented, Rich) else None
+    return (
+        Rich(indented.at, [Line("", indented.at, indented.at), *indented.lines]) if isinstance(indented, Rich) else None
+    )
 
 
 def _lines(value: Value) -> list[Line]:
@@ -224,7 +227,10 @@ def _to_yaml(renderer: Renderer, args: Args, at: Place) -> Value | None:
     if not args or isinstance(args[-1], Unk):
         return args[-1] if args else None
     lines = list(_yaml(args[-1], 0, renderer))
-    return Rich(args[-1].at, [Line(t, p, p, [(t.partition(": ")[2] or t.lstrip("- "), p)]) for t, p in lines] or [Line("", at, at)])
+    return Rich(
+        args[-1].at,
+        [Line(t, p, p, [(t.partition(": ")[2] or t.lstrip("- "), p)]) for t, p in lines] or [Line("", at, at)],
+    )
 
 
 def _yaml(value: Value, indent: int, renderer: Renderer, depth: int = 0) -> list[tuple[str, Place]]:
@@ -253,7 +259,9 @@ def _yaml(value: Value, indent: int, renderer: Renderer, depth: int = 0) -> list
         for item in value.data:
             if isinstance(item, (Map, Seq)) and item.data:
                 inner = _yaml(item, indent + 2, renderer, depth + 1)
-                found.append((f"{pad}- {inner[0][0].lstrip()}" if inner else f"{pad}- {{}}", inner[0][1] if inner else item.at))
+                found.append(
+                    (f"{pad}- {inner[0][0].lstrip()}" if inner else f"{pad}- {{}}", inner[0][1] if inner else item.at)
+                )
                 found += inner[1:]
             else:
                 found.append((f"{pad}- {_leaf(item)}", item.at))
@@ -272,7 +280,17 @@ def _leaf(value: Value) -> str:
 
 
 def _scalar(text: str) -> str:
-    plain = re.fullmatch(r"[A-Za-z/][\w/.-]*", text) and text.lower() not in ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+    plain = re.fullmatch(r"[A-Za-z/][\w/.-]*", text) and text.lower() not in (
+        "true",
+        "false",
+        "null",
+        "yes",
+        "no",
+        "on",
+        "off",
+        "y",
+        "n",
+    )
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
@@ -418,18 +436,30 @@ FUNCTIONS["values"] = lambda r, a, at: Seq(at, [v for m in a if isinstance(m, Ma
 @_add("pick")
 def _pick(renderer: Renderer, args: Args, at: Place) -> Value | None:
     names = {show(a) for a in args[1:]}
-    return Map(args[0].at, {k: v for k, v in args[0].data.items() if k in names}) if args and isinstance(args[0], Map) else None
+    return (
+        Map(args[0].at, {k: v for k, v in args[0].data.items() if k in names})
+        if args and isinstance(args[0], Map)
+        else None
+    )
 
 
 @_add("omit")
 def _omit(renderer: Renderer, args: Args, at: Place) -> Value | None:
     names = {show(a) for a in args[1:]}
-    return Map(args[0].at, {k: v for k, v in args[0].data.items() if k not in names}) if args and isinstance(args[0], Map) else None
+    return (
+        Map(args[0].at, {k: v for k, v in args[0].data.items() if k not in names})
+        if args and isinstance(args[0], Map)
+        else None
+    )
 
 
 @_add("has")
 def _has(renderer: Renderer, args: Args, at: Place) -> Value | None:
-    return Const(at, show(args[0]) in [show(v) for v in args[1].data]) if len(args) > 1 and isinstance(args[1], Seq) else Const(at, False)
+    return (
+        Const(at, show(args[0]) in [show(v) for v in args[1].data])
+        if len(args) > 1 and isinstance(args[1], Seq)
+        else Const(at, False)
+    )
 
 
 @_add("len")
@@ -545,7 +575,7 @@ for _name, _action, _least in (
     ("mulf", _product, 1), ("divf", lambda a, b: a / b, 2), ("addf", lambda *n: sum(n), 1), ("subf", lambda a, b: a - b, 2),
     ("round", lambda a, b: round(a, min(int(b), 10)), 2),
 ):  # fmt: skip
-    _arithmetic(_name, _action, _least)  # type: ignore[arg-type]
+    _arithmetic(_name, _action, _least)
 
 
 @_add("until", "untilStep", "seq")
@@ -558,7 +588,14 @@ def _until(renderer: Renderer, args: Args, at: Place) -> Value | None:
     return Seq(at, [Const(at, i) for i in range(min(numbers[0], 500))])
 
 
-_KINDS: Final = {"string": str, "bool": bool, "int": int, "int64": int, "float64": (int, float), "float": float}
+_KINDS: Final[dict[str, type | tuple[type, ...]]] = {
+    "string": str,
+    "bool": bool,
+    "int": int,
+    "int64": int,
+    "float64": (int, float),
+    "float": float,
+}
 
 
 @_add("kindIs", "typeIs", "typeIsLike")
@@ -574,13 +611,23 @@ def _kind_is(renderer: Renderer, args: Args, at: Place) -> Value | None:
     if known is None:
         return Const(at, kind in ("invalid", "nil"))
     wanted = _KINDS.get(kind)
-    return Const(at, wanted is not None and isinstance(known, wanted) and (kind == "bool" or not isinstance(known, bool)))
+    return Const(
+        at, wanted is not None and isinstance(known, wanted) and (kind == "bool" or not isinstance(known, bool))
+    )
 
 
 @_add("kindOf", "typeOf")
 def _kind_of(renderer: Renderer, args: Args, at: Place) -> Value | None:
     value = args[0] if args else None
-    name = "map" if isinstance(value, Map) else "slice" if isinstance(value, Seq) else type(_known(value)).__name__ if value else "invalid"
+    name = (
+        "map"
+        if isinstance(value, Map)
+        else "slice"
+        if isinstance(value, Seq)
+        else type(_known(value)).__name__
+        if value
+        else "invalid"
+    )
     return Const(at, {"str": "string", "float": "float64", "NoneType": "invalid"}.get(name, name))
 
 
@@ -594,6 +641,18 @@ def _semver(renderer: Renderer, args: Args, at: Place) -> Value | None:
     return Const(at, False)
 
 
-@_add("sha256sum", "sha1sum", "adler32sum", "randAlphaNum", "randAlpha", "uuidv4", "now", "date", "genCA", "htpasswd", "env")
+@_add(
+    "sha256sum",
+    "sha1sum",
+    "adler32sum",
+    "randAlphaNum",
+    "randAlpha",
+    "uuidv4",
+    "now",
+    "date",
+    "genCA",
+    "htpasswd",
+    "env",
+)
 def _opaque(renderer: Renderer, args: Args, at: Place) -> Value | None:
     return Unk(at, "generated", "not-rendered")

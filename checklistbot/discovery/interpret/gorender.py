@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-
 
 from checklistbot.discovery.interpret.gotemplate import Arg, Node, Pipeline
 from checklistbot.discovery.interpret.marks import Place, has_mark, map_words, mark, readable
@@ -103,10 +103,8 @@ class Renderer:
     def render(self, nodes: list[Node], path: str, dot: Value) -> Rich:
         out = Output(self.size)
         scope = Scope(path, dot, {"$": dot})
-        try:
+        with contextlib.suppress(_Loop):
             self._nodes(nodes, scope, out)
-        except _Loop:
-            pass
         return Rich((path, 1), out.lines)
 
     def _nodes(self, nodes: Sequence[Node], scope: Scope, out: Output) -> None:
@@ -123,7 +121,11 @@ class Renderer:
             elif node.kind == "range":
                 self._range(node, scope, out)
             elif node.kind == "template":
-                dot = self.pipeline(node.pipeline, scope, node.line) if node.pipeline else Const((scope.path, node.line), None)
+                dot = (
+                    self.pipeline(node.pipeline, scope, node.line)
+                    if node.pipeline
+                    else Const((scope.path, node.line), None)
+                )
                 out.emit_rich(self.include(node.text, dot, (scope.path, node.line)), (scope.path, node.line))
             elif node.kind in ("break", "continue"):
                 raise _Loop(node.kind)
@@ -136,9 +138,8 @@ class Renderer:
             out.emit(show(value), top, value.at, value=True, step=multi)
 
     def _condition(self, node: Node, scope: Scope, out: Output) -> None:
-        assert node.pipeline is not None
         inner = scope.child()
-        value = self.pipeline(node.pipeline, inner, node.line)
+        value = self.pipeline(node.pipeline or Pipeline([]), inner, node.line)
         if truth(value):
             if node.kind == "with":
                 inner.dot = value
@@ -147,9 +148,9 @@ class Renderer:
             self._nodes(node.otherwise, inner if node.kind == "if" else scope.child(), out)
 
     def _range(self, node: Node, scope: Scope, out: Output) -> None:
-        assert node.pipeline is not None
         inner = scope.child()
-        value = self.pipeline(dataclasses.replace(node.pipeline, variables=[]), inner, node.line)
+        given = node.pipeline or Pipeline([])
+        value = self.pipeline(dataclasses.replace(given, variables=[]), inner, node.line)
         pairs: list[tuple[Value, Value]] = []
         if isinstance(value, Map):
             pairs = [(Const(v.at, k), v) for k, v in sorted(value.data.items(), key=lambda p: str(p[0]))]
@@ -162,7 +163,7 @@ class Renderer:
         for key, item in pairs:
             body = inner.child()
             body.dot = item
-            names = node.pipeline.variables
+            names = given.variables
             if names:
                 body.variables[names[-1]] = item
                 if len(names) > 1:
@@ -220,7 +221,11 @@ class Renderer:
         if function is None:
             return Unk(at, name, "not-rendered")
         result = function(self, values, at)
-        return result if result is not None else Unk(at, next((v.name for v in values if isinstance(v, Unk)), name), "not-rendered")
+        return (
+            result
+            if result is not None
+            else Unk(at, next((v.name for v in values if isinstance(v, Unk)), name), "not-rendered")
+        )
 
     def _logic(self, name: str, args: list[Arg], scope: Scope, at: Place, piped: Value | None) -> Value:
         value: Value = Const(at, None)
@@ -371,7 +376,11 @@ def relocate(launch: Launch, virtual: str, lines: Sequence[Line]) -> Launch:
         place = found.deep
         for inserted, where in found.inserts:
             bare = inserted.strip().strip("\"'")
-            if bare and not has_mark(bare) and (text == bare or text.endswith(("=" + bare, ":" + bare)) or bare in text and len(bare) > 3):
+            if (
+                bare
+                and not has_mark(bare)
+                and (text == bare or text.endswith(("=" + bare, ":" + bare)) or (bare in text and len(bare) > 3))
+            ):
                 place = where
         return dataclasses.replace(word, path=place[0], line=place[1], starts=())
 
@@ -394,5 +403,3 @@ def relocate(launch: Launch, virtual: str, lines: Sequence[Line]) -> Launch:
 def _tidy(name: str) -> str:
     """A name without the parts that only an installation knows (the release's name)."""
     return name.replace("?", "").strip("-_. ") or name
-
-

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from checklistbot.lazy import pattern
+
 MAX_DEPTH: Final = 60
-_ACTION = re.compile(r"\{\{(-(?=\s))?(.*?)((?<=\s)-)?\}\}", re.DOTALL)
-_COMMENT = re.compile(r"\s*/\*.*\*/\s*", re.DOTALL)
-_TOKEN = re.compile(
+_ACTION = pattern(r"\{\{(-(?=\s))?(.*?)((?<=\s)-)?\}\}", re.DOTALL)
+_COMMENT = pattern(r"\s*/\*.*\*/\s*", re.DOTALL)
+_TOKEN = pattern(
     r"""\s*(?:(?P<string>"(?:[^"\\\n]|\\.)*"|`[^`]*`)|(?P<char>'(?:[^'\\\n]|\\.)+')|(?P<number>[-+]?\d[\w.]*)"""
     r"""|(?P<field>(?:\.[A-Za-z_]\w*)+|\.)|(?P<variable>\$\w*(?:\.[A-Za-z_]\w*)*)|(?P<op>:=|=|\||\(|\)|,)|(?P<word>[A-Za-z_]\w*))"""
 )
@@ -102,7 +104,9 @@ class _Parser:
         if stop[0] == "else":
             if stop[1]:
                 inner, _, condition = stop[1].partition(" ")
-                node.otherwise = [self._branch(inner if inner in ("if", "with", "range") else "if", condition, stop[2], depth + 1)]
+                node.otherwise = [
+                    self._branch(inner if inner in ("if", "with", "range") else "if", condition, stop[2], depth + 1)
+                ]
             else:
                 node.otherwise, stop = self._nodes(depth + 1)
                 if stop is None:

@@ -11,14 +11,30 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from checklistbot.lazy import pattern as lazy_pattern
+
 MAX_DEPTH: Final = 60
-_SPACE = re.compile(r"(?:[ \t\r]|#[^\n]*|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_SPACE_LINES = re.compile(r"(?:[ \t\r\n]|#[^\n]*|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_IDENT = re.compile(r"[A-Za-z_][\w-]*")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_HEREDOC = re.compile(r"<<(-?)([A-Za-z_][\w-]*)[ \t\r]*\n")
-_OPERATOR = re.compile(r"\|\||&&|==|!=|<=|>=|[<>+\-*/%]")
-_PRECEDENCE: Final = {"||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, ">": 4, "<=": 4, ">=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
+_SPACE = lazy_pattern(r"(?:[ \t\r]|#[^\n]*|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SPACE_LINES = lazy_pattern(r"(?:[ \t\r\n]|#[^\n]*|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_IDENT = lazy_pattern(r"[A-Za-z_][\w-]*")
+_NUMBER = lazy_pattern(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_HEREDOC = lazy_pattern(r"<<(-?)([A-Za-z_][\w-]*)[ \t\r]*\n")
+_OPERATOR = lazy_pattern(r"\|\||&&|==|!=|<=|>=|[<>+\-*/%]")
+_PRECEDENCE: Final = {
+    "||": 1,
+    "&&": 2,
+    "==": 3,
+    "!=": 3,
+    "<": 4,
+    ">": 4,
+    "<=": 4,
+    ">=": 4,
+    "+": 5,
+    "-": 5,
+    "*": 6,
+    "/": 6,
+    "%": 6,
+}
 
 
 class HclError(ValueError):
@@ -206,7 +222,11 @@ class Reader:
             if match is None:
                 raise HclError("attribute")
             self.at = match.end()
-            node = Expr("get", node.line, (node, Expr("literal", node.line, (int(match[0]) if match[0].isdigit() else match[0],))))
+            node = Expr(
+                "get",
+                node.line,
+                (node, Expr("literal", node.line, (int(match[0]) if match[0].isdigit() else match[0],))),
+            )
 
     def _index(self, node: Expr, depth: int) -> Expr:
         self.at += 1

@@ -379,7 +379,11 @@ def _join(a: list[Value], at: Place) -> Value | None:
 
 
 def _split(a: list[Value], at: Place) -> Value | None:
-    return Seq(a[1].at, [Const(a[1].at, t) for t in text_of(a[1]).split(text_of(a[0]) or " ")[:MAX_ITEMS]]) if len(a) > 1 else None
+    return (
+        Seq(a[1].at, [Const(a[1].at, t) for t in text_of(a[1]).split(text_of(a[0]) or " ")[:MAX_ITEMS]])
+        if len(a) > 1
+        else None
+    )
 
 
 def _format(a: list[Value], at: Place) -> Value:
@@ -425,7 +429,7 @@ def _length(a: list[Value], at: Place) -> Value | None:
 def _extreme(pick: Callable[[list[Any]], Any]) -> Function:
     def function(a: list[Value], at: Place) -> Value | None:
         numbers = [number_of(v) for v in a]
-        return None if None in numbers else next(v for v, n in zip(a, numbers, strict=True) if n == pick([n for n in numbers]))
+        return None if None in numbers else next(v for v, n in zip(a, numbers, strict=True) if n == pick(list(numbers)))
 
     return function
 
@@ -445,7 +449,11 @@ def _element(a: list[Value], at: Place) -> Value | None:
 
 def _contains(a: list[Value], at: Place) -> Value | None:
     known = plain_key(a[1]) if len(a) > 1 else None
-    return Const(at, any(plain_key(v) == known for v in a[0].data)) if isinstance(a[0], Seq) and known is not None else None
+    return (
+        Const(at, any(plain_key(v) == known for v in a[0].data))
+        if isinstance(a[0], Seq) and known is not None
+        else None
+    )
 
 
 def _flatten(a: list[Value], at: Place, depth: int = 0) -> Value:
@@ -461,11 +469,17 @@ def _compact(a: list[Value], at: Place) -> Value:
 
 
 def _keys(a: list[Value], at: Place) -> Value | None:
-    return Seq(at, [Const(v.at, k) for k, v in sorted(a[0].data.items(), key=lambda p: str(p[0]))]) if isinstance(a[0], Map) else None
+    return (
+        Seq(at, [Const(v.at, k) for k, v in sorted(a[0].data.items(), key=lambda p: str(p[0]))])
+        if isinstance(a[0], Map)
+        else None
+    )
 
 
 def _values(a: list[Value], at: Place) -> Value | None:
-    return Seq(at, [v for _, v in sorted(a[0].data.items(), key=lambda p: str(p[0]))]) if isinstance(a[0], Map) else None
+    return (
+        Seq(at, [v for _, v in sorted(a[0].data.items(), key=lambda p: str(p[0]))]) if isinstance(a[0], Map) else None
+    )
 
 
 def _replace(a: list[Value], at: Place) -> Value | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -24,14 +25,14 @@ def render(text: str, path: str, variables: Mapping[str, Value]) -> list[Line] |
     from jinja2.exceptions import TemplateError
 
     try:
-        tree = Environment(keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True, autoescape=False).parse(text)  # noqa: S701
+        # Only the parser is used: nothing is rendered by jinja2, so there is nothing to escape.
+        reader = Environment(autoescape=True, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)
+        tree = reader.parse(text)
     except (TemplateError, RecursionError):
         return None
     walker = Walker(path, variables)
-    try:
+    with contextlib.suppress(Stopped, RecursionError):
         walker.nodes(tree.body)
-    except (Stopped, RecursionError):
-        pass
     return walker.out.lines
 
 
@@ -78,7 +79,13 @@ class Walker:
             self.nodes(node.else_)
         for index, item in enumerate(items[:MAX_ITEMS]):
             at = (self.path, node.lineno)
-            loop = {"index": index + 1, "index0": index, "first": index == 0, "last": index == len(items) - 1, "length": len(items)}
+            loop = {
+                "index": index + 1,
+                "index0": index,
+                "first": index == 0,
+                "last": index == len(items) - 1,
+                "length": len(items),
+            }
             self.scopes.append({"loop": Map(at, {k: Const(at, v) for k, v in loop.items()})})
             self.assign(node.target, item)
             if node.test is None or self.truth(self.eval(node.test)):
@@ -174,13 +181,17 @@ class Walker:
         from jinja2.exceptions import TemplateError
 
         try:
-            tree = Environment(autoescape=False).parse(value.value)  # noqa: S701
+            tree = Environment(autoescape=True).parse(value.value)
         except (TemplateError, RecursionError):
             return Unk(value.at)
         children = [child for part in tree.body for child in getattr(part, "nodes", [])]
         if whole is not None and len(children) == 1:
             found = inner.eval(children[0])
-            return found if isinstance(found, Unk) else _placed(found, found.at if found.at[0] != value.at[0] else value.at)
+            return (
+                found
+                if isinstance(found, Unk)
+                else _placed(found, found.at if found.at[0] != value.at[0] else value.at)
+            )
         inner.nodes(tree.body)
         return Const(value.at, "\n".join(line.text for line in inner.out.lines))
 
@@ -228,7 +239,11 @@ class Walker:
 
     def on_Neg(self, node: Any) -> Value:
         value = self.eval(node.node)
-        return Const(value.at, -value.value) if isinstance(value, Const) and isinstance(value.value, (int, float)) else Unk(self.at(node))
+        return (
+            Const(value.at, -value.value)
+            if isinstance(value, Const) and isinstance(value.value, (int, float))
+            else Unk(self.at(node))
+        )
 
     def _arithmetic(self, node: Any) -> Value:
         left, right = self.eval(node.left), self.eval(node.right)
@@ -306,12 +321,30 @@ class Walker:
         if name in ("default", "d"):
             empty = isinstance(value, Unk) or (len(args) > 1 and self.truth(args[1]) and not self.truth(value))
             return (args[0] if args else Const(at, "")) if empty else value
-        if isinstance(value, Unk) or name in ("string", "safe", "mandatory", "list", "trim", "to_yaml", "to_nice_yaml", "b64encode", "e", "escape", "regex_escape", "unique", "flatten"):
+        if isinstance(value, Unk) or name in (
+            "string",
+            "safe",
+            "mandatory",
+            "list",
+            "trim",
+            "to_yaml",
+            "to_nice_yaml",
+            "b64encode",
+            "e",
+            "escape",
+            "regex_escape",
+            "unique",
+            "flatten",
+        ):
             return value
         if name in ("int", "float", "round", "abs"):
             return _number(name, value, at)
         if name in ("length", "count"):
-            return Const(value.at, len(value.data)) if isinstance(value, (Seq, Map)) else Const(value.at, len(self.text(value)))
+            return (
+                Const(value.at, len(value.data))
+                if isinstance(value, (Seq, Map))
+                else Const(value.at, len(self.text(value)))
+            )
         if name == "join":
             return Const(value.at, (self.text(args[0]) if args else "").join(self.text(v) for v in self.items(value)))
         if name in ("to_json", "tojson", "to_nice_json"):
@@ -329,7 +362,13 @@ class Walker:
             known = self.text(value).lower() in ("true", "yes", "on", "1")
             return Const(value.at, known)
         if name in ("dict2items", "items") and isinstance(value, Map):
-            return Seq(value.at, [Map(v.at, {"key": Const(v.at, k), "value": v}) if name[0] == "d" else Seq(v.at, [Const(v.at, k), v]) for k, v in value.data.items()])
+            return Seq(
+                value.at,
+                [
+                    Map(v.at, {"key": Const(v.at, k), "value": v}) if name[0] == "d" else Seq(v.at, [Const(v.at, k), v])
+                    for k, v in value.data.items()
+                ],
+            )
         text = self.text(value)
         simple: dict[str, Callable[[], str]] = {
             "lower": text.lower, "upper": text.upper, "title": text.title, "basename": lambda: text.rsplit("/", 1)[-1],
@@ -338,12 +377,24 @@ class Walker:
         if name in simple and (name != "replace" or len(args) > 1):
             return Const(value.at, simple[name]())
         if name == "split":
-            return Seq(value.at, [Const(value.at, p) for p in text.split(self.text(args[0]) if args else None)[:MAX_ITEMS]])
+            return Seq(
+                value.at, [Const(value.at, p) for p in text.split(self.text(args[0]) if args else None)[:MAX_ITEMS]]
+            )
         return Unk(at, name)
 
     def on_Call(self, node: Any) -> Value:
         at = self.at(node)
-        if type(node.node).__name__ == "Getattr" and node.node.attr in ("items", "keys", "values", "get", "split", "lower", "upper", "strip", "replace"):
+        if type(node.node).__name__ == "Getattr" and node.node.attr in (
+            "items",
+            "keys",
+            "values",
+            "get",
+            "split",
+            "lower",
+            "upper",
+            "strip",
+            "replace",
+        ):
             owner = self.eval(node.node.node)
             args = [self.eval(a) for a in node.args]
             if node.node.attr == "get" and isinstance(owner, Map) and args:

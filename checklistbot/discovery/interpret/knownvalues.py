@@ -18,9 +18,12 @@ from checklistbot.discovery.interpret.pylibrary import shell_words
 from checklistbot.discovery.interpret.pyvalues import Const, Map, Seq, Unk, Value
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
-_GPU_KEY = re.compile(r"(?:nvidia\.com/|amd\.com/|habana\.ai/|google\.com/tpu|gpu\.intel\.com/)(?!mig)")
-_ENGINE = re.compile(r"sglang|vllm|lmdeploy|tensorrt|trtllm|text-generation-inference|\btgi\b|llama\.?cpp|llama-server", re.IGNORECASE)
+_GPU_KEY = pattern(r"(?:nvidia\.com/|amd\.com/|habana\.ai/|google\.com/tpu|gpu\.intel\.com/)(?!mig)")
+_ENGINE = pattern(
+    r"sglang|vllm|lmdeploy|tensorrt|trtllm|text-generation-inference|\btgi\b|llama\.?cpp|llama-server", re.IGNORECASE
+)
 
 
 def launches(tree: Tree, values: Value, *, environment: str = "default") -> list[Launch]:
@@ -29,7 +32,7 @@ def launches(tree: Tree, values: Value, *, environment: str = "default") -> list
         return []
     if isinstance(values.data.get("servingEngineSpec"), Map):
         found = list(_production_stack(tree, values))
-    elif any(isinstance(values.data.get(k), Map) and "containers" in values.data[k].data for k in ("decode", "prefill")):  # type: ignore[attr-defined]
+    elif any(_list(_get(values, role, "containers")) for role in ("decode", "prefill")):
         found = list(_modelservice(tree, values))
     else:
         found = list(_generic(tree, values, 0, "values"))
@@ -79,7 +82,9 @@ def _split(text: Const) -> list[Value]:
 
 
 def _flag(name: str, value: Value | None) -> list[Word]:
-    spelled = name if name.startswith("-") else "--" + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower().replace("_", "-")
+    spelled = (
+        name if name.startswith("-") else "--" + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower().replace("_", "-")
+    )
     if value is None or (isinstance(value, Const) and value.value in (None, False)):
         return []
     if isinstance(value, Const) and value.value is True:
@@ -98,7 +103,9 @@ def _environment(value: Value | None) -> dict[str, Word]:
         if name is not None and isinstance(content, (Const, Unk)):
             found[show(name)] = settled(_plain(show(content)), content.at)
     if isinstance(value, Map):
-        found.update({str(k): settled(_plain(show(v)), v.at) for k, v in value.data.items() if isinstance(v, (Const, Unk))})
+        found.update(
+            {str(k): settled(_plain(show(v)), v.at) for k, v in value.data.items() if isinstance(v, (Const, Unk))}
+        )
     return found
 
 
@@ -151,8 +158,8 @@ def _production_stack(tree: Tree, values: Map) -> Iterator[Launch]:
             continue
         config = _get(model, "vllmConfig")
         argv = [word(t, url.at) for t in ("vllm", "serve")] + [word(_plain(show(url)), url.at)]
-        for name, flag in _STACK.items():
-            argv += _flag(flag, _get(config, name))
+        for option, flag in _STACK.items():
+            argv += _flag(flag, _get(config, option))
         argv += _words(_get(config, "extraArgs"))
         role, transfer = _lmcache(_get(model, "lmcacheConfig"))
         name = _get(model, "name")
@@ -183,21 +190,28 @@ def _lmcache(config: Value | None) -> tuple[Word | None, list[Word]]:
         return None, []
     named = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(show(role))
     transfer = json.dumps({"kv_connector": "LMCacheConnectorV1", "kv_role": show(role)})
-    return (settled(named, role.at) if named else None), [word("--kv-transfer-config", role.at), word(transfer, role.at)]
+    return (settled(named, role.at) if named else None), [
+        word("--kv-transfer-config", role.at),
+        word(transfer, role.at),
+    ]
 
 
 def _expanded(tree: Tree, template: Launch, words: list[Word]) -> list[Launch]:
     """The launch by the common reader, at the place that the values give it."""
     from checklistbot.discovery.launches import expand
 
-    return [dataclasses.replace(found, path=template.path, line=template.line) for found in expand(template, words, tree)]
+    return [
+        dataclasses.replace(found, path=template.path, line=template.line) for found in expand(template, words, tree)
+    ]
 
 
 # --- llm-d modelservice --------------------------------------------------------------------------------------------------------
 
 
 def _modelservice(tree: Tree, values: Map) -> Iterator[Launch]:
-    roles = [r for r in ("decode", "prefill") if isinstance(_get(values, r), Map) and not _off(_get(values, r, "create"))]
+    roles = [
+        r for r in ("decode", "prefill") if isinstance(_get(values, r), Map) and not _off(_get(values, r, "create"))
+    ]
     roles = [r for r in roles if _list(_get(values, r, "containers"))]
     for role in roles:
         section = values.data[role]
@@ -218,7 +232,11 @@ def _model_container(tree: Tree, values: Map, section: Value, container: Map, ro
         words = [*(word(t, model.at if t == named else at) for t in head), *words]
     words += _words(_get(container, "args"))
     tensor = _get(section, "parallelism", "tensor")
-    if tensor is not None and kind == "vllmServe" and not any((w.text or "").startswith("--tensor-parallel-size") for w in words):
+    if (
+        tensor is not None
+        and kind == "vllmServe"
+        and not any((w.text or "").startswith("--tensor-parallel-size") for w in words)
+    ):
         words += _flag("--tensor-parallel-size", tensor)
     template = Launch(
         (),
@@ -240,7 +258,20 @@ def _model_container(tree: Tree, values: Map, section: Value, container: Map, ro
 
 # --- home-made charts ----------------------------------------------------------------------------------------------------------
 
-_MODEL: Final = ("model", "modelId", "modelID", "model_id", "modelName", "model_name", "modelPath", "model_path", "modelURL", "modelUrl", "repo", "hfModel")
+_MODEL: Final = (
+    "model",
+    "modelId",
+    "modelID",
+    "model_id",
+    "modelName",
+    "model_name",
+    "modelPath",
+    "model_path",
+    "modelURL",
+    "modelUrl",
+    "repo",
+    "hfModel",
+)
 _FLAGS: Final[dict[str, str]] = {
     "servedmodelname": "--served-model-name", "tpsize": "--tensor-parallel-size", "tp": "--tensor-parallel-size",
     "tensorparallelsize": "--tensor-parallel-size", "tensorparallel": "--tensor-parallel-size", "ppsize": "--pipeline-parallel-size",
@@ -250,18 +281,47 @@ _FLAGS: Final[dict[str, str]] = {
     "maxtotaltokens": "--max-total-tokens", "maxnumseqs": "--max-num-seqs", "maxrunningrequests": "--max-running-requests",
     "dtype": "--dtype", "quantization": "--quantization", "disaggregationmode": "--disaggregation-mode",
 }  # fmt: skip
-_SGLANG: Final = {"--tensor-parallel-size": "--tp-size", "--pipeline-parallel-size": "--pp-size", "--data-parallel-size": "--dp-size", "--max-model-len": "--context-length"}
-_ARGUMENTS: Final = ("args", "extraArgs", "extra_args", "extraFlags", "serverArgs", "engineArgs", "vllmArgs", "sglangArgs", "additionalArgs", "command")
+_SGLANG: Final = {
+    "--tensor-parallel-size": "--tp-size",
+    "--pipeline-parallel-size": "--pp-size",
+    "--data-parallel-size": "--dp-size",
+    "--max-model-len": "--context-length",
+}
+_ARGUMENTS: Final = (
+    "args",
+    "extraArgs",
+    "extra_args",
+    "extraFlags",
+    "serverArgs",
+    "engineArgs",
+    "vllmArgs",
+    "sglangArgs",
+    "additionalArgs",
+    "command",
+)
 
 
 def _engine(values: Map) -> tuple[str | None, Word | None]:
     image = _image(_get(values, "image"), _get(values, "tag")) if _get(values, "image") is not None else None
-    named = next((v for k in ("framework", "engine", "backend", "runtime", "inferenceEngine") if isinstance(v := _get(values, k), Const)), None)
+    named = next(
+        (
+            v
+            for k in ("framework", "engine", "backend", "runtime", "inferenceEngine")
+            if isinstance(v := _get(values, k), Const)
+        ),
+        None,
+    )
     text = show(named) if named is not None else ""
     match = _ENGINE.search(text) or _ENGINE.search((image.text or "") if image else "")
     if match is None:
         return None, image
-    names = {"trtllm": "tensorrt-llm", "tensorrt": "tensorrt-llm", "text-generation-inference": "tgi", "llamacpp": "llama.cpp", "llama-server": "llama.cpp"}
+    names = {
+        "trtllm": "tensorrt-llm",
+        "tensorrt": "tensorrt-llm",
+        "text-generation-inference": "tgi",
+        "llamacpp": "llama.cpp",
+        "llama-server": "llama.cpp",
+    }
     found = match[0].lower()
     return names.get(found, found), image
 
@@ -272,7 +332,9 @@ def _generic(tree: Tree, values: Map, depth: int, name: str) -> Iterator[Launch]
     model = next((v for k in _MODEL if isinstance(v := _get(values, k), (Const, Unk))), None)
     inner = _get(values, "model")
     if model is None and isinstance(inner, Map):
-        model = next((v for k in ("name", "id", "path", *_MODEL) if isinstance(v := _get(inner, k), (Const, Unk))), None)
+        model = next(
+            (v for k in ("name", "id", "path", *_MODEL) if isinstance(v := _get(inner, k), (Const, Unk))), None
+        )
     enabled = _get(values, "enabled")
     if engine is not None and model is not None and not _off(enabled):
         yield from _generic_launch(tree, values, engine, image, model, name)
@@ -285,25 +347,44 @@ def _generic(tree: Tree, values: Map, depth: int, name: str) -> Iterator[Launch]
                     yield from _generic(tree, entry, depth + 1, show(title) if isinstance(title, Const) else str(key))
 
 
-def _generic_launch(tree: Tree, values: Map, engine: str, image: Word | None, model: Value, name: str) -> Iterator[Launch]:
+def _generic_launch(
+    tree: Tree, values: Map, engine: str, image: Word | None, model: Value, name: str
+) -> Iterator[Launch]:
     argv = _flag("--model-path" if engine == "sglang" else "--model", model)
     inner = _get(values, "model")
     for source in (values, inner if isinstance(inner, Map) else Map(values.at, {})):
         for key, value in source.data.items():
             flag = _FLAGS.get(str(key).replace("_", "").replace("-", "").lower())
-            if flag is not None and isinstance(value, (Const, Unk)) and not (isinstance(value, Const) and value.value in (None, "")):
+            if (
+                flag is not None
+                and isinstance(value, (Const, Unk))
+                and not (isinstance(value, Const) and value.value in (None, ""))
+            ):
                 argv += _flag(_SGLANG.get(flag, flag) if engine == "sglang" else flag, value)
     for key in _ARGUMENTS:
         argv += _words(_get(values, key))
-    gpus = _gpus(_get(values, "resources")) or _scalar(next((v for k in ("gpus", "gpuCount", "numGpus", "requestGPU", "gpu") if isinstance(v := _get(values, k), Const) and str(v.value).isdigit()), None))
+    gpus = _gpus(_get(values, "resources")) or _scalar(
+        next(
+            (
+                v
+                for k in ("gpus", "gpuCount", "numGpus", "requestGPU", "gpu")
+                if isinstance(v := _get(values, k), Const) and str(v.value).isdigit()
+            ),
+            None,
+        )
+    )
     yield Launch(
         tuple(map(_finished, argv)),
         *model.at,
         name,
-        env=_environment(next((v for k in ("extraEnv", "env", "envs", "environment") if (v := _get(values, k)) is not None), None)),
+        env=_environment(
+            next((v for k in ("extraEnv", "env", "envs", "environment") if (v := _get(values, k)) is not None), None)
+        ),
         image=image,
         replicas=_scalar(_get(values, "replicas") or _get(values, "replicaCount")),
-        gpu=_scalar(next((v for k in ("gpuType", "accelerator", "gpuProduct") if isinstance(v := _get(values, k), Const)), None)),
+        gpu=_scalar(
+            next((v for k in ("gpuType", "accelerator", "gpuProduct") if isinstance(v := _get(values, k), Const)), None)
+        ),
         gpu_count=gpus,
         nodes=_scalar(_get(values, "nnodes") or _get(values, "nodes")),
         engine=engine,
@@ -315,5 +396,3 @@ def _finished(entry: Word) -> Word:
     from checklistbot.engines.base import settled as finish
 
     return finish(entry)
-
-

@@ -17,12 +17,13 @@ from checklistbot.discovery.interpret.marks import without_marks
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.discovery.yaml_docs import Map, Node, Seq, dig, items, mapping, maps, text
 from checklistbot.engines.base import Word, mark
+from checklistbot.lazy import pattern as lazy_pattern
 from checklistbot.model import Skipped
 
 NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 MAX_FILES: Final = 400
 MAX_DEPTH: Final = 16
-_REMOTE = re.compile(r"^(?:https?://|ssh://|git@|git::|github\.com/|[\w.-]+\.[a-z]{2,}/[^/]+/)|\?ref=")
+_REMOTE = lazy_pattern(r"^(?:https?://|ssh://|git@|git::|github\.com/|[\w.-]+\.[a-z]{2,}/[^/]+/)|\?ref=")
 
 
 @dataclass(slots=True)
@@ -102,7 +103,12 @@ class _Build:
         if not name:
             return
         if _REMOTE.search(name):
-            self.tree.skipped.append(Skipped(self.path, f"remote base {name[:120]} is not fetched; pipe `kustomize build {self.folder or '.'} | checklistbot check -`"))
+            self.tree.skipped.append(
+                Skipped(
+                    self.path,
+                    f"remote base {name[:120]} is not fetched; pipe `kustomize build {self.folder or '.'} | checklistbot check -`",
+                )
+            )
             return
         target = _inside(self.folder, name)
         if target is None:
@@ -152,7 +158,9 @@ class _Build:
             self._generated(kind, name, data, text(entry.get("behavior")))
 
     def _generated(self, kind: str, name: Word, data: Map, behavior: str | None) -> None:
-        existing = [d for d in self.documents if text(d.get("kind")) == kind and text(dig(d, "metadata", "name")) == name.text]
+        existing = [
+            d for d in self.documents if text(d.get("kind")) == kind and text(dig(d, "metadata", "name")) == name.text
+        ]
         if behavior in ("merge", "replace") and existing:
             before = mapping(existing[0].get("data"))
             merged = data if behavior == "replace" else _over(before, data)
@@ -406,9 +414,7 @@ def merge(target: Map, patch: Map, strategic: bool, depth: int = 0) -> None:
         line = patch.lines.get(key, patch.line)
         if key.startswith("$"):
             continue
-        if value is None:
-            target.pop(key, None)
-        elif isinstance(value, Map) and text(value.get("$patch")) == "delete":
+        if value is None or (isinstance(value, Map) and text(value.get("$patch")) == "delete"):
             target.pop(key, None)
         elif isinstance(value, Map) and isinstance(target.get(key), Map) and text(value.get("$patch")) != "replace":
             merge(mapping(target[key]), value, strategic, depth + 1)
@@ -501,9 +507,8 @@ def _set_unknown(document: Map, parts: list[str]) -> None:
                 following.append(_step(node, part))
         nodes = following[:200]
     for node in nodes:
-        if isinstance(node, Map) and parts and isinstance(node.get(parts[-1]), Word):
-            before = node[parts[-1]]
-            assert isinstance(before, Word)
+        before = node.get(parts[-1]) if isinstance(node, Map) and parts else None
+        if isinstance(node, Map) and isinstance(before, Word):
             node[parts[-1]] = dataclasses.replace(before, text=mark("replacement", "not-rendered"))
 
 

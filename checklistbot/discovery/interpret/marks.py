@@ -7,17 +7,17 @@ unknown part travels as a mark of private-use characters that survives quoting, 
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from checklistbot.encode import Untrusted, redact
 from checklistbot.engines import base
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 from checklistbot.model import WhyUnknown
 
-_MARK: Final = re.compile(f"{base.OPEN}[^{base.OPEN}{base.CLOSE}]*{base.CLOSE}")
-_UNSAFE: Final = re.compile(r"[^\w.\[\]-]+")
+_MARK: Final = pattern(f"{base.OPEN}[^{base.OPEN}{base.CLOSE}]*{base.CLOSE}")
+_UNSAFE: Final = pattern(r"[^\w.\[\]-]+")
 #: A place in the tree: path and line, the line counted from 1.
 Place = tuple[str, int]
 
@@ -61,15 +61,18 @@ def map_words(launch: Launch, change: Callable[[Word], Word]) -> Launch:
         launch,
         argv=tuple(change(word) for word in launch.argv),
         env=mapping(launch.env),
-        **{name: maybe(getattr(launch, name)) for name in _WORD_FIELDS},
+        image=maybe(launch.image),
+        replicas=maybe(launch.replicas),
+        gpu=maybe(launch.gpu),
+        gpu_count=maybe(launch.gpu_count),
+        nodes=maybe(launch.nodes),
+        role=maybe(launch.role),
+        version=maybe(launch.version),
+        model=maybe(launch.model),
+        served_model_name=maybe(launch.served_model_name),
         name=readable(launch.name),
         qualifier=readable(launch.qualifier) if launch.qualifier else launch.qualifier,
     )
-
-
-_WORD_FIELDS: Final = (
-    "image", "replicas", "gpu", "gpu_count", "nodes", "role", "version", "model", "served_model_name",
-)  # fmt: skip
 
 
 def relocate(launch: Launch, path: str, places: Sequence[Place]) -> Launch:

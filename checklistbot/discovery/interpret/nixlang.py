@@ -12,18 +12,29 @@ from typing import Any, Final
 from checklistbot.discovery.interpret.marks import Place, mark, without_marks
 from checklistbot.discovery.interpret.pyvalues import Const, Seq, Unk, Value
 from checklistbot.discovery.tree import Tree, Unreadable
+from checklistbot.lazy import pattern
 
 STEPS: Final = 80_000
 MAX_DEPTH: Final = 120
 MAX_TEXT: Final = 200_000
-_SPACE = re.compile(r"(?:\s|#[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_IDENT = re.compile(r"[A-Za-z_][\w'-]*")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?![\w.])|\d+\.\d*")
-_PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w.+-]+)+/?|<[\w./+-]+>|[\w.+-]+(?:/[\w.+-]+)+")
-_URI = re.compile(r"[a-zA-Z][\w+.-]*:[\w%/?:@&=+$,.!~*'-]+")
+_SPACE = pattern(r"(?:\s|#[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_IDENT = pattern(r"[A-Za-z_][\w'-]*")
+_NUMBER = pattern(r"\d+(?:\.\d+)?(?![\w.])|\d+\.\d*")
+_PATH = pattern(r"(?:~|\.{1,2})?(?:/[\w.+-]+)+/?|<[\w./+-]+>|[\w.+-]+(?:/[\w.+-]+)+")
+_URI = pattern(r"[a-zA-Z][\w+.-]*:[\w%/?:@&=+$,.!~*'-]+")
 _KEYWORDS: Final = frozenset({"let", "in", "if", "then", "else", "with", "rec", "inherit", "assert", "or"})
 #: Operators by precedence, the weakest first (Nix manual, "Operators").
-_LEVELS: Final = (("->",), ("||",), ("&&",), ("==", "!="), ("<=", ">=", "<", ">"), ("//",), ("+", "-"), ("*", "/"), ("++",))
+_LEVELS: Final = (
+    ("->",),
+    ("||",),
+    ("&&",),
+    ("==", "!="),
+    ("<=", ">=", "<", ">"),
+    ("//",),
+    ("+", "-"),
+    ("*", "/"),
+    ("++",),
+)
 
 
 class NixError(ValueError):
@@ -107,7 +118,9 @@ class Parser:
         self.skip()
         if not self.text.startswith(token, self.at):
             return False
-        return not token[-1].isalpha() or not re.match(r"[\w'-]", self.text[self.at + len(token) : self.at + len(token) + 1] or " ")
+        return not token[-1].isalpha() or not re.match(
+            r"[\w'-]", self.text[self.at + len(token) : self.at + len(token) + 1] or " "
+        )
 
     def take(self, token: str) -> None:
         if not self.peek(token):
@@ -220,7 +233,11 @@ class Parser:
         for op in _LEVELS[level]:
             if self.text.startswith(op, self.at):
                 following = self.text[self.at + len(op) : self.at + len(op) + 1]
-                if (op in "+-/<>" and following == op) or (op == "-" and following == ">") or (op == "+" and following == "+"):
+                if (
+                    (op in "+-/<>" and following == op)
+                    or (op == "-" and following == ">")
+                    or (op == "+" and following == "+")
+                ):
                     continue
                 return op
         return None
@@ -262,7 +279,11 @@ class Parser:
         node = self._primary()
         while True:
             self.skip()
-            if self.text.startswith(".", self.at) and not self.text.startswith("..", self.at) and re.match(r"[A-Za-z_\"$]", self.text[self.at + 1 : self.at + 2] or " "):
+            if (
+                self.text.startswith(".", self.at)
+                and not self.text.startswith("..", self.at)
+                and re.match(r"[A-Za-z_\"$]", self.text[self.at + 1 : self.at + 2] or " ")
+            ):
                 self.at += 1
                 node = Node("select", node.line, (node, self._attribute_path(), None))
                 if self.peek("or"):
@@ -486,8 +507,15 @@ class Evaluator:
 
     def _root(self, path: str) -> Env:
         at = (path, 1)
-        names: dict[str, Thunk | Value] = {n: Builtin(at, n) for n in ("toString", "map", "import", "baseNameOf", "removeAttrs")}
-        names |= {"builtins": Unk(at, "builtins"), "true": Const(at, True), "false": Const(at, False), "null": Const(at, None)}
+        names: dict[str, Thunk | Value] = {
+            n: Builtin(at, n) for n in ("toString", "map", "import", "baseNameOf", "removeAttrs")
+        }
+        names |= {
+            "builtins": Unk(at, "builtins"),
+            "true": Const(at, True),
+            "false": Const(at, False),
+            "null": Const(at, None),
+        }
         return Env(names)
 
     def force(self, value: Thunk | Value) -> Value:
@@ -573,7 +601,9 @@ class Evaluator:
                 return "1" if value.value else ""
             return "" if value.value is None else str(value.value)
         if isinstance(value, Unk):
-            package = re.match(r"(?:.*\.)?(?:pkgs|packages|python3Packages|python31\dPackages)\.(?:.*\.)?([\w-]+)$", value.name or "")
+            package = re.match(
+                r"(?:.*\.)?(?:pkgs|packages|python3Packages|python31\dPackages)\.(?:.*\.)?([\w-]+)$", value.name or ""
+            )
             return f"/nix/store/{package[1]}" if package else mark(value.name, value.why)
         if isinstance(value, Seq):
             return " ".join(self.text(v) for v in value.data)
@@ -826,7 +856,9 @@ def _map_attrs(machine: Evaluator, args: list[Thunk | Value], at: Place) -> Valu
     items, function = machine.force(args[1]), machine.force(args[0])
     if not isinstance(items, Attrs):
         return None
-    pairs = [(k, machine.apply(machine.apply(function, Const(at, k), at), v, at)) for k, v in list(items.data.items())[:500]]
+    pairs = [
+        (k, machine.apply(machine.apply(function, Const(at, k), at), v, at)) for k, v in list(items.data.items())[:500]
+    ]
     return Attrs(at, dict(pairs))
 
 
@@ -894,7 +926,9 @@ def _command_line(machine: Evaluator, args: list[Thunk | Value], at: Place) -> V
         flag = Const(item.at, ("--" if len(name) > 1 else "-") + name)
         if isinstance(item, Const) and item.value in (None, False):
             continue
-        words += [flag] if isinstance(item, Const) and item.value is True else [flag, Const(item.at, machine.text(item))]
+        words += (
+            [flag] if isinstance(item, Const) and item.value is True else [flag, Const(item.at, machine.text(item))]
+        )
     return Seq(at, words)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import posixpath
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,9 +13,10 @@ from checklistbot.discovery.interpret.nixlang import Applied, Attrs, Evaluator, 
 from checklistbot.discovery.interpret.pyvalues import Const, Seq, Unk, Value
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
 MAX_DEPTH: Final = 24
-_DEVICE = re.compile(r"(?:nvidia\.com/gpu=|--gpus[= ]\"?device=)(\S+)")
+_DEVICE = pattern(r"(?:nvidia\.com/gpu=|--gpus[= ]\"?device=)(\S+)")
 _SKIP: Final = frozenset({"options", "meta", "description", "example", "default", "type"})
 
 
@@ -49,14 +49,20 @@ class _Walk:
             for key, child in value.data.items():
                 if key not in _SKIP:
                     place = (child.path, child.line) if isinstance(child, Thunk) else child.at
-                    yield from self.walk(self.machine.force(child), key if not _is_container_word(key) else name, place, depth + 1)
+                    yield from self.walk(
+                        self.machine.force(child), key if not _is_container_word(key) else name, place, depth + 1
+                    )
         elif isinstance(value, Seq):
             if value.data and all(isinstance(v, (Const, Unk)) for v in value.data):
                 yield from self._argv(value, name, at)
             else:
                 for item in value.data:
                     yield from self.walk(item, name, item.at, depth + 1)
-        elif isinstance(value, Applied) and value.name.rsplit(".", 1)[-1] not in ("mkOption", "mkEnableOption", "mkPackageOption"):
+        elif isinstance(value, Applied) and value.name.rsplit(".", 1)[-1] not in (
+            "mkOption",
+            "mkEnableOption",
+            "mkPackageOption",
+        ):
             for argument in value.args:
                 inner = self.machine.open_module(self.machine.force(argument))
                 yield from self.walk(inner, name, at, depth + 1)
@@ -76,22 +82,37 @@ class _Walk:
 
     def _special(self, value: Attrs, name: str, at: Place) -> Iterator[Launch] | None:
         image = self.get(value, "image")
-        if isinstance(image, (Const, Unk)) and ("cmd" in value.data or "entrypoint" in value.data or "environment" in value.data):
+        if isinstance(image, (Const, Unk)) and (
+            "cmd" in value.data or "entrypoint" in value.data or "environment" in value.data
+        ):
             return self._container(value, image, name, at)
-        if self.get(value, "serviceConfig", "ExecStart") is not None or ("script" in value.data and "wantedBy" in value.data):
+        if self.get(value, "serviceConfig", "ExecStart") is not None or (
+            "script" in value.data and "wantedBy" in value.data
+        ):
             return self._service(value, name)
         if "Cmd" in value.data or "Entrypoint" in value.data:
             return self._image(value, name, at)
         if self.get(value, "enable") is not None and name == "llama-cpp":
             return self._llama(value, name, at)
         if self.get(value, "enable") is not None and name == "ollama":
-            return iter([Launch((word("ollama", at), word("serve", at)), *at, name, env=self._env(value, "environmentVariables"), format="nix")])
+            return iter(
+                [
+                    Launch(
+                        (word("ollama", at), word("serve", at)),
+                        *at,
+                        name,
+                        env=self._env(value, "environmentVariables"),
+                        format="nix",
+                    )
+                ]
+            )
         return None
 
     def _words(self, value: Value | None) -> list[Word]:
         items = value.data if isinstance(value, Seq) else [value] if isinstance(value, (Const, Unk)) else []
         return [
-            dataclasses.replace(word(self.machine.text(v), v.at), starts=v.starts if isinstance(v, Const) else ()) for v in items
+            dataclasses.replace(word(self.machine.text(v), v.at), starts=v.starts if isinstance(v, Const) else ())
+            for v in items
         ]
 
     def _env(self, value: Value, key: str) -> dict[str, Word]:
@@ -142,7 +163,9 @@ class _Walk:
             if equals:
                 env[key] = dataclasses.replace(entry, text=content)
         words = self._words(self.get(value, "Entrypoint")) + self._words(self.get(value, "Cmd"))
-        yield from expand(Launch((), *at, name or posixpath.basename(self.path), env=env, format="nix"), words, self.tree)
+        yield from expand(
+            Launch((), *at, name or posixpath.basename(self.path), env=env, format="nix"), words, self.tree
+        )
 
     def _llama(self, value: Attrs, name: str, at: Place) -> Iterator[Launch]:
         """NixOS' own module: ``model``, ``host``, ``port``, ``extraFlags``."""

@@ -8,9 +8,19 @@ from collections.abc import Iterable
 from typing import Final
 
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
-_PIN = re.compile(r"(?<![\w.-])(vllm|sglang|lmdeploy|tensorrt[-_]llm|llama[-_]cpp[-_]python)(?:\[[^\]\s]*\])?\s*===?\s*['\"]?v?(\d[\w.!+-]*)", re.IGNORECASE)
-_ENGINES: Final = {"vllm": "vllm", "sglang": "sglang", "lmdeploy": "lmdeploy", "tensorrt": "tensorrt-llm", "llama": "llama.cpp"}
+_PIN = pattern(
+    r"(?<![\w.-])(vllm|sglang|lmdeploy|tensorrt[-_]llm|llama[-_]cpp[-_]python)(?:\[[^\]\s]*\])?\s*===?\s*['\"]?v?(\d[\w.!+-]*)",
+    re.IGNORECASE,
+)
+_ENGINES: Final = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "lmdeploy": "lmdeploy",
+    "tensorrt": "tensorrt-llm",
+    "llama": "llama.cpp",
+}
 
 
 def in_words(words: Iterable[Word]) -> dict[str, Word]:
@@ -23,7 +33,9 @@ def in_words(words: Iterable[Word]) -> dict[str, Word]:
         for match in _PIN.finditer(text[:20_000]):
             engine = _ENGINES[re.split(r"[-_]", match[1].lower())[0]]
             line = entry.line_at(match.start())
-            found[engine] = dataclasses.replace(entry, text=match[2].rstrip(".,;'\""), line=line, raw=match[0], starts=())
+            found[engine] = dataclasses.replace(
+                entry, text=match[2].rstrip(".,;'\""), line=line, raw=match[0], starts=()
+            )
     return found
 
 
@@ -34,7 +46,13 @@ def choose(pinned: dict[str, Word], launch: Launch) -> Word | None:
     if launch.engine is not None:
         return None
     argv = " ".join((w.text or w.raw) for w in launch.argv[:6])
-    for engine, name in (("vllm", "vllm"), ("sglang", "sglang"), ("lmdeploy", "lmdeploy"), ("tensorrt-llm", "trtllm"), ("llama.cpp", "llama")):
+    for engine, name in (
+        ("vllm", "vllm"),
+        ("sglang", "sglang"),
+        ("lmdeploy", "lmdeploy"),
+        ("tensorrt-llm", "trtllm"),
+        ("llama.cpp", "llama"),
+    ):
         if name in argv and engine in pinned:
             return pinned[engine]
     known = any(name in argv for name in ("vllm", "sglang", "lmdeploy", "trtllm", "llama"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import posixpath
-import re
 from typing import TYPE_CHECKING, Final
 
 from checklistbot.discovery.interpret import data_files, pins, sagemaker
@@ -15,13 +14,14 @@ from checklistbot.discovery.interpret.marks import settled, without_marks
 from checklistbot.discovery.interpret.pyvalues import Cls, Const, Func, Inst, Map, Obj, Seq, Value, chain
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
 if TYPE_CHECKING:
     from checklistbot.discovery.interpret.pymachine import Call, Machine
     from checklistbot.discovery.interpret.pysinks import Finder
 
 _MODAL: Final = ("function", "cls", "server")
-_GPU = re.compile(r"^([A-Za-z][\w.-]*?)!?(?::(\d+))?$")
+_GPU = pattern(r"^([A-Za-z][\w.-]*?)!?(?::(\d+))?$")
 
 
 def surround(finder: Finder, launch: Launch, functions: list[Func]) -> Launch:
@@ -62,8 +62,8 @@ def gpu_words(finder: Finder, value: Value | None) -> tuple[Word | None, Word | 
     if isinstance(value, Obj):
         size = value.kwargs.get("size")
         name = value.name.rsplit(".", 1)[-1] + (f"-{size.value}" if isinstance(size, Const) else "")
-        count = value.kwargs.get("count") or Const(value.at, 1)
-        return settled(name, value.at), word_of(finder, count)
+        number = value.kwargs.get("count") or Const(value.at, 1)
+        return settled(name, value.at), word_of(finder, number)
     found = word_of(finder, value)
     match = _GPU.match(found.text) if found is not None and found.text else None
     if found is None or match is None:
@@ -167,7 +167,10 @@ def _beam(finder: Finder, launch: Launch, decorator: Obj) -> Launch:
     pinned = pins.in_words(_image_texts(finder, decorator.kwargs.get("image")))
     counted = word_of(finder, decorator.kwargs.get("gpu_count")) or count
     return dataclasses.replace(
-        launch, gpu=launch.gpu or gpu, gpu_count=launch.gpu_count or counted, version=launch.version or pins.choose(pinned, launch)
+        launch,
+        gpu=launch.gpu or gpu,
+        gpu_count=launch.gpu_count or counted,
+        version=launch.version or pins.choose(pinned, launch),
     )
 
 
@@ -193,7 +196,12 @@ def _container(finder: Finder, call: Call) -> Launch | None:
     kwargs = call.kwargs
     image = kwargs.get("image") or kwargs.get("image_name") or kwargs.get("serving_container_image_uri")
     command = kwargs.get("command") or kwargs.get("cmds") or kwargs.get("serving_container_command")
-    arguments = kwargs.get("args") or kwargs.get("arguments") or kwargs.get("docker_args") or kwargs.get("serving_container_args")
+    arguments = (
+        kwargs.get("args")
+        or kwargs.get("arguments")
+        or kwargs.get("docker_args")
+        or kwargs.get("serving_container_args")
+    )
     if image is None:
         return None
     environment = kwargs.get("env_vars") or kwargs.get("serving_container_environment_variables") or kwargs.get("env")
@@ -268,7 +276,9 @@ def with_version(tree: Tree, finder: Finder, launch: Launch) -> Launch:
     if config is not None:
         launch = _with_truss(finder, launch, config)
     if launch.version is None and "# /// script" in finder.header:
-        lines = [Word(line, finder.path, n) for n, line in enumerate(finder.header.split("\n"), 1) if line.startswith("#")]
+        lines = [
+            Word(line, finder.path, n) for n, line in enumerate(finder.header.split("\n"), 1) if line.startswith("#")
+        ]
         launch = dataclasses.replace(launch, version=pins.choose(pins.in_words(lines), launch))
     return launch
 
@@ -280,10 +290,16 @@ def _with_truss(finder: Finder, launch: Launch, config: Map) -> Launch:
     base = config.data.get("base_image")
     image = base.data.get("image") if isinstance(base, Map) else None
     requirements = config.data.get("requirements")
-    texts = [settled(str(v.value), v.at) for v in requirements.data if isinstance(v, Const)] if isinstance(requirements, Seq) else []
+    texts = (
+        [settled(str(v.value), v.at) for v in requirements.data if isinstance(v, Const)]
+        if isinstance(requirements, Seq)
+        else []
+    )
     named = config.data.get("requirements_file")
     if isinstance(named, Const) and isinstance(named.value, str):
-        texts += requirement_lines(finder.tree, posixpath.join(posixpath.dirname(posixpath.dirname(finder.path)), "x"), named.value)
+        texts += requirement_lines(
+            finder.tree, posixpath.join(posixpath.dirname(posixpath.dirname(finder.path)), "x"), named.value
+        )
     title = config.data.get("model_name")
     return dataclasses.replace(
         launch,
@@ -293,5 +309,3 @@ def _with_truss(finder: Finder, launch: Launch, config: Map) -> Launch:
         image=launch.image or word_of(finder, image),
         version=launch.version or pins.choose(pins.in_words(texts), launch),
     )
-
-

@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Union
+from typing import Final
 
 from checklistbot.discovery.interpret.marks import Place, mark, settled, without_marks, word
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
 MAX_TOKENS: Final = 100_000
 MAX_DEPTH: Final = 40
-_TOKEN = re.compile(
+_TOKEN = pattern(
     r"""(?P<comment><\#.*?\#>|\#[^\n]*)|(?P<continue>`\r?\n)|(?P<newline>\r?\n|;)|(?P<space>[ \t]+)"""
     r"""|(?P<here>@"\r?\n(?P<heretext>.*?)\r?\n[ \t]*"@|@'\r?\n(?P<hereliteral>.*?)\r?\n[ \t]*'@)"""
     r"""|(?P<string>"(?:[^"`]|`.|"")*")|(?P<literal>'(?:[^']|'')*')"""
@@ -52,7 +53,7 @@ class Table:
     items: dict[str, Text | Array] = field(default_factory=dict)
 
 
-Held = Union[Text, Array, Table]
+Held = Text | Array | Table
 
 
 def find(tree: Tree, path: str, text: str) -> list[Launch]:
@@ -125,7 +126,11 @@ class _Script:
             self._conditional(lowered)
         elif lowered in ("function", "filter"):
             self._until_block()
-        elif token.kind == "close" or token.text in ("{", "(") or lowered in ("else", "try", "finally", "begin", "process", "end", "do"):
+        elif (
+            token.kind == "close"
+            or token.text in ("{", "(")
+            or lowered in ("else", "try", "finally", "begin", "process", "end", "do")
+        ):
             self.at += 1
         elif lowered == "catch":
             self._skip_block()
@@ -159,7 +164,11 @@ class _Script:
         negated = bool(inside) and inside[0].text.lower() in ("-not", "!")
         inside = inside[1:] if negated else inside
         if not inside or inside[0].kind != "variable" or inside[0].text.lower().startswith("$env:"):
-            return False if inside and inside[0].text.lower().startswith("$env:") and len(inside) == 1 and not negated else None
+            return (
+                False
+                if inside and inside[0].text.lower().startswith("$env:") and len(inside) == 1 and not negated
+                else None
+            )
         held = self._lookup(inside[0].text)
         if held is None:
             return None
@@ -222,7 +231,7 @@ class _Script:
         while (token := self.peek()) is not None and token.kind == "type":
             self.at += 1
         if token is None or token.kind != "variable":
-            return
+            return None
         name, line = token.text[1:], token.line
         self.at += 1
         following = self.peek()
@@ -290,7 +299,14 @@ class _Script:
                 return Text(right.text.join(i.text for i in held.items), line)
             if token.text.lower() == "-f" and isinstance(held, Text):
                 values = right.items if isinstance(right, Array) else [right] if isinstance(right, Text) else []
-                return Text(re.sub(r"\{(\d+)[^}]*\}", lambda m: values[int(m[1])].text if int(m[1]) < len(values) else m[0], held.text), held.line)
+                return Text(
+                    re.sub(
+                        r"\{(\d+)[^}]*\}",
+                        lambda m: values[int(m[1])].text if int(m[1]) < len(values) else m[0],
+                        held.text,
+                    ),
+                    held.line,
+                )
         return held
 
     def _operand(self) -> Held:
@@ -448,7 +464,13 @@ class _Script:
         if not isinstance(held, Text):
             return held.items if isinstance(held, Array) else []
         text = self._interpolated(held.text) if first.kind == "word" and "$" in held.text else held.text
-        while self.at < len(self.tokens) and self.tokens[self.at].kind in ("variable", "string", "literal", "word", "open"):
+        while self.at < len(self.tokens) and self.tokens[self.at].kind in (
+            "variable",
+            "string",
+            "literal",
+            "word",
+            "open",
+        ):
             if self.tokens[self.at].text in ("{", "@{"):
                 break
             more = self._operand()
@@ -484,7 +506,14 @@ def _start_process(words: list[Text], tables: list[Table]) -> list[Text]:
     """``Start-Process -FilePath X -ArgumentList …``: program and arguments."""
     program: list[Text] = []
     arguments: list[Text] = []
-    valued = {"-workingdirectory", "-windowstyle", "-redirectstandardoutput", "-redirectstandarderror", "-redirectstandardinput", "-verb"}
+    valued = {
+        "-workingdirectory",
+        "-windowstyle",
+        "-redirectstandardoutput",
+        "-redirectstandarderror",
+        "-redirectstandardinput",
+        "-verb",
+    }
     at, target = 1, program
     for table in tables:
         for key, held in table.items.items():

@@ -69,7 +69,12 @@ def _option_value(machine: Machine, name: str, kwargs: dict[str, Value], at: Pla
             return Seq(at, [])
         return Unk(at, name, assumed=NOTHING if required else None)
     kind = kwargs.get("type")
-    if isinstance(kind, Ext) and kind.name in ("int", "float") and isinstance(default, Const) and isinstance(default.value, str):
+    if (
+        isinstance(kind, Ext)
+        and kind.name in ("int", "float")
+        and isinstance(default, Const)
+        and isinstance(default.value, str)
+    ):
         return machine.call(kind, [default], {}, at)
     return default
 
@@ -88,5 +93,5 @@ def click_defaults(machine: Machine, func: Func, at: Place) -> dict[str, Value]:
             kwargs = {k: v for k, v in decorator.kwargs.items() if k not in ("action",)}
             value = _option_value(machine, long, kwargs, decorator.at)
             found[plain.lower()] = Const(at, False) if flag and isinstance(value, Unk) else value
-    names = {a.arg for a in [*func.node.args.args, *func.node.args.kwonlyargs]}
-    return {name: value for name, value in found.items() if name in names}
+    parameters = {a.arg for a in [*func.node.args.args, *func.node.args.kwonlyargs]}
+    return {name: value for name, value in found.items() if name in parameters}

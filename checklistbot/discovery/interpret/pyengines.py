@@ -7,7 +7,6 @@ have other names for some (their documentation: ``LLM`` arguments, ``TurbomindEn
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +15,7 @@ from checklistbot.discovery.interpret.marks import settled, word
 from checklistbot.discovery.interpret.pymachine import Call, Machine
 from checklistbot.discovery.interpret.pyvalues import Const, Inst, Map, Obj, Seq, Unk, Value
 from checklistbot.engines.base import Word
+from checklistbot.lazy import pattern
 
 
 @dataclass(slots=True)
@@ -34,14 +34,16 @@ class EngineCall:
     mounted: dict[str, tuple[str, str, int]] = field(default_factory=dict)
 
 
-_VLLM = re.compile(r"(?:^vllm|\.vllm)(?:_\w+)?\.(?:.*\.)?(?:LLM|AsyncEngineArgs|EngineArgs|AsyncOmni|Omni)$|^(?:LLM|AsyncEngineArgs|EngineArgs)$")
-_VLLM_OTHERS = re.compile(r"(?:^|\.)(?:VLLMArgs|VLLM|VLLMOpenAI)$")
-_SGLANG = re.compile(r"^(?:sglang|sgl)\.(?:.*\.)?(?:Engine|Runtime|ServerArgs)$")
-_SGLANG_ARGV = re.compile(r"^(?:sglang|sgl)\.(?:.*\.)?prepare_server_args$")
-_TRT = re.compile(r"^tensorrt_llm\.(?:.*\.)?LLM$")
-_LMDEPLOY = re.compile(r"^lmdeploy\.(?:.*\.)?(?:pipeline|serve|api_server)$")
-_LLAMA = re.compile(r"^llama_cpp\.(?:.*\.)?Llama(?:\.from_pretrained)?$")
-_RAY = re.compile(r"^ray\.(?:.*\.)?LLMConfig$")
+_VLLM = pattern(
+    r"(?:^vllm|\.vllm)(?:_\w+)?\.(?:.*\.)?(?:LLM|AsyncEngineArgs|EngineArgs|AsyncOmni|Omni)$|^(?:LLM|AsyncEngineArgs|EngineArgs)$"
+)
+_VLLM_OTHERS = pattern(r"(?:^|\.)(?:VLLMArgs|VLLM|VLLMOpenAI)$")
+_SGLANG = pattern(r"^(?:sglang|sgl)\.(?:.*\.)?(?:Engine|Runtime|ServerArgs)$")
+_SGLANG_ARGV = pattern(r"^(?:sglang|sgl)\.(?:.*\.)?prepare_server_args$")
+_TRT = pattern(r"^tensorrt_llm\.(?:.*\.)?LLM$")
+_LMDEPLOY = pattern(r"^lmdeploy\.(?:.*\.)?(?:pipeline|serve|api_server)$")
+_LLAMA = pattern(r"^llama_cpp\.(?:.*\.)?Llama(?:\.from_pretrained)?$")
+_RAY = pattern(r"^ray\.(?:.*\.)?LLMConfig$")
 _TRT_NAMES: Final = {
     "tensor_parallel_size": "tp_size", "pipeline_parallel_size": "pp_size", "context_parallel_size": "cp_size",
     "moe_expert_parallel_size": "ep_size",
@@ -211,5 +213,3 @@ def _fields(value: Value | None) -> dict[str, Value]:
     if isinstance(value, (Map, Inst)):
         return {str(k): v for k, v in value.data.items()}
     return dict(value.kwargs) if isinstance(value, Obj) else {}
-
-

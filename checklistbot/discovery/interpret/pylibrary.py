@@ -6,6 +6,7 @@ Every function here is our own; nothing of the reviewed code or of its libraries
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import math
 import operator
@@ -86,7 +87,9 @@ def _glued(machine: Machine, values: list[Value], separator: str, at: Place) -> 
         text = machine.text(value)
         inner = value.starts if isinstance(value, Const) else ()
         if isinstance(value, Const) and not inner and "\n" in text:
-            inner = tuple((i + 1, value.at[1] + n) for n, i in enumerate((m for m, c in enumerate(text) if c == "\n"), 1))
+            inner = tuple(
+                (i + 1, value.at[1] + n) for n, i in enumerate((m for m, c in enumerate(text) if c == "\n"), 1)
+            )
         if index and separator:
             pieces.append((separator, ("", 0), ()))
         pieces.append((text, value.at, inner))
@@ -107,7 +110,7 @@ def _arithmetic(machine: Machine, op: ast.operator, left: Value, right: Value, a
             return Unk(at)
         if isinstance(value, (int, float)) and abs(value) < MAX_NUMBER:
             return Const(left.at, value)
-    if action is ast.Mult and isinstance(a, str) and isinstance(b, int):
+    if isinstance(op, ast.Mult) and isinstance(a, str) and isinstance(b, int):
         return Const(left.at, a * min(b, 100))
     return Unk(at, getattr(left, "name", None) or getattr(right, "name", None))
 
@@ -135,7 +138,10 @@ def percent(machine: Machine, left: Const, right: Value) -> Value:
             skip = True
         elif piece.startswith("(") and ")" in piece and isinstance(right, Map):
             name, _, rest = piece[1:].partition(")")
-            out.append(machine.text(right.data.get(name, Unk(left.at, name))) + rest.lstrip("0123456789.").lstrip("sdfrgi")[: len(rest)])
+            out.append(
+                machine.text(right.data.get(name, Unk(left.at, name)))
+                + rest.lstrip("0123456789.").lstrip("sdfrgi")[: len(rest)]
+            )
         else:
             value = values.pop(0) if values else Unk(left.at)
             number = len(piece) - len(piece.lstrip("0123456789.-+ #"))
@@ -155,7 +161,12 @@ def compare(machine: Machine, op: ast.cmpop, left: Value, right: Value) -> bool 
     if isinstance(op, (ast.Is, ast.IsNot)) and b is None and a is NOTHING and not isinstance(left, (Unk, Obj)):
         return isinstance(op, ast.IsNot)
     if a is NOTHING or b is NOTHING:
-        if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(op, (ast.Eq, ast.NotEq)) and not left.data + right.data:
+        if (
+            isinstance(left, Seq)
+            and isinstance(right, Seq)
+            and isinstance(op, (ast.Eq, ast.NotEq))
+            and not left.data + right.data
+        ):
             return isinstance(op, ast.Eq)
         return None
     if isinstance(op, (ast.Eq, ast.Is)):
@@ -225,7 +236,12 @@ def item(machine: Machine, owner: Value, key: Value, at: Place) -> Value:
         return written or Unk(at, str(known) if isinstance(known, str) else None, kind="environment")
     if isinstance(owner, Ext) and owner.name == "sys.argv":
         return Unk(at, f"argv[{known}]" if isinstance(known, int) else "argv")
-    if isinstance(owner, Const) and isinstance(owner.value, str) and isinstance(known, int) and not has_mark(owner.value):
+    if (
+        isinstance(owner, Const)
+        and isinstance(owner.value, str)
+        and isinstance(known, int)
+        and not has_mark(owner.value)
+    ):
         return Const(owner.at, owner.value[known]) if -len(owner.value) <= known < len(owner.value) else Unk(at)
     if isinstance(owner, Cls):
         return _enum_member(machine, owner, known) or Unk(at)
@@ -246,7 +262,10 @@ def _enum_member(machine: Machine, cls: Cls, key: Any) -> Value | None:
 
 
 def is_enum(cls: Cls) -> bool:
-    return any(isinstance(base, Ext) and base.name.endswith("Enum") or isinstance(base, Cls) and is_enum(base) for base in cls.bases)
+    return any(
+        (isinstance(base, Ext) and base.name.endswith("Enum")) or (isinstance(base, Cls) and is_enum(base))
+        for base in cls.bases
+    )
 
 
 def class_attribute(machine: Machine, cls: Cls, name: str, depth: int = 0) -> Value | None:
@@ -271,7 +290,9 @@ def attribute(machine: Machine, owner: Value, name: str, at: Place) -> Value:
         if found is not None:
             if is_enum(owner) and isinstance(found, (Const, Seq, Map)):
                 return Inst(found.at, owner, {"value": found, "name": Const(found.at, name)})
-            if isinstance(found, Func) and any(isinstance(d, Ext) and d.name == "classmethod" for d in found.decorators):
+            if isinstance(found, Func) and any(
+                isinstance(d, Ext) and d.name == "classmethod" for d in found.decorators
+            ):
                 return Bound(at, found, owner)
             return found
         return Const(at, owner.name) if name == "__name__" else Method(at, name, owner)
@@ -523,7 +544,11 @@ def format_text(machine: Machine, text: Const, args: list[Value], kwargs: dict[s
             head, automatic = str(automatic), automatic + 1
         value = args[int(head)] if head.isdigit() and int(head) < len(args) else kwargs.get(head, Unk(text.at, head))
         for part in name.replace("]", "").replace("[", ".").split(".")[1:]:
-            value = item(machine, value, Const(text.at, part), text.at) if isinstance(value, Map) else machine.attribute(value, part, text.at)
+            value = (
+                item(machine, value, Const(text.at, part), text.at)
+                if isinstance(value, Map)
+                else machine.attribute(value, part, text.at)
+            )
         out.append(machine.formatted(value, spec or ""))
     return Const(text.at, "".join(out)[:MAX_TEXT])
 
@@ -544,7 +569,11 @@ def _text_method(machine: Machine, owner: Const, name: str, call: Call) -> Value
         return format_text(machine, owner, [], {str(k): v for k, v in data.items()})
     if name == "split":
         separator = args[0] if args and isinstance(args[0], str) and args[0] else None
-        limit = args[1] if len(args) > 1 and isinstance(args[1], int) else machine.known(call.kwargs.get("maxsplit", Const(owner.at, -1)))
+        limit = (
+            args[1]
+            if len(args) > 1 and isinstance(args[1], int)
+            else machine.known(call.kwargs.get("maxsplit", Const(owner.at, -1)))
+        )
         return split_text(machine, owner, separator, limit if isinstance(limit, int) else -1)
     if name == "splitlines":
         return split_text(machine, owner, "\n")
@@ -554,9 +583,36 @@ def _text_method(machine: Machine, owner: Const, name: str, call: Call) -> Value
 
 
 _TEXT_TO_TEXT: Final = frozenset(
-    "strip lstrip rstrip lower upper title capitalize removeprefix removesuffix casefold expandtabs zfill".split()
+    [
+        "strip",
+        "lstrip",
+        "rstrip",
+        "lower",
+        "upper",
+        "title",
+        "capitalize",
+        "removeprefix",
+        "removesuffix",
+        "casefold",
+        "expandtabs",
+        "zfill",
+    ]
 )
-_TEXT_TESTS: Final = frozenset("startswith endswith isdigit isnumeric isalpha isalnum isupper islower count find index".split())
+_TEXT_TESTS: Final = frozenset(
+    [
+        "startswith",
+        "endswith",
+        "isdigit",
+        "isnumeric",
+        "isalpha",
+        "isalnum",
+        "isupper",
+        "islower",
+        "count",
+        "find",
+        "index",
+    ]
+)
 
 
 def _simple_text_method(owner: Const, value: str, name: str, args: list[Any], at: Place) -> Value:
@@ -565,7 +621,7 @@ def _simple_text_method(owner: Const, value: str, name: str, args: list[Any], at
     try:
         if name in _TEXT_TO_TEXT and not any(isinstance(a, int) and a > 300 for a in args):
             return Const(owner.at, getattr(value, name)(*args)[:MAX_TEXT])
-        if name in _TEXT_TESTS and (not has_mark(value) or name == "startswith" and not has_mark(value[:40])):
+        if name in _TEXT_TESTS and (not has_mark(value) or (name == "startswith" and not has_mark(value[:40]))):
             return Const(owner.at, getattr(value, name)(*args))
         if name in ("partition", "rpartition", "rsplit"):
             return from_plain(list(getattr(value, name)(*args)), owner.at)
@@ -679,7 +735,9 @@ def call(machine: Machine, call: Call) -> Value:
     if hooked is not None:
         return hooked
     if isinstance(callee, (Ext, Unk)):
-        function = FUNCTIONS.get(call.name) or FUNCTIONS.get(call.name.rsplit(".", 1)[-1] if call.name.startswith(_LOOSE) else "")
+        function = FUNCTIONS.get(call.name) or FUNCTIONS.get(
+            call.name.rsplit(".", 1)[-1] if call.name.startswith(_LOOSE) else ""
+        )
         if function is not None:
             value = function(machine, call)
             if value is not None:
@@ -703,9 +761,27 @@ def _method(machine: Machine, callee: Method, call: Call) -> Value | None:
         return _dict_method(machine, owner, name, call)
     if isinstance(owner, Inst):
         return _instance_method(machine, owner, name, call)
-    if isinstance(owner, (Func, Bound)) and name in ("remote", "spawn", "local", "delay", "submit", "call", "bind", "aio", "callback"):
+    if isinstance(owner, (Func, Bound)) and name in (
+        "remote",
+        "spawn",
+        "local",
+        "delay",
+        "submit",
+        "call",
+        "bind",
+        "aio",
+        "callback",
+    ):
         return machine.call(owner, call.args, call.kwargs, call.at)
-    if isinstance(owner, Cls) and name in ("bind", "remote", "options", "parse_obj", "model_validate", "from_dict", "partial"):
+    if isinstance(owner, Cls) and name in (
+        "bind",
+        "remote",
+        "options",
+        "parse_obj",
+        "model_validate",
+        "from_dict",
+        "partial",
+    ):
         if name == "options":
             return owner
         args = call.args
@@ -821,7 +897,17 @@ def _len(machine: Machine, call: Call) -> Value | None:
     return Unk(call.at, getattr(value, "name", None))
 
 
-@function("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter", "collections.deque", "itertools.chain.from_iterable")
+@function(
+    "list",
+    "tuple",
+    "set",
+    "frozenset",
+    "sorted",
+    "reversed",
+    "iter",
+    "collections.deque",
+    "itertools.chain.from_iterable",
+)
 def _list(machine: Machine, call: Call) -> Value | None:
     if not call.args:
         return Seq(call.at, [], "list")
@@ -834,14 +920,19 @@ def _list(machine: Machine, call: Call) -> Value | None:
         items = [inner for outer in items for inner in machine.items(outer)]
     if call.name == "sorted" and "key" not in call.kwargs:
         plain = [machine.known(i) for i in items]
-        try:
+        with contextlib.suppress(TypeError):
             items = [i for _, i in sorted(zip(plain, items, strict=True), key=lambda pair: pair[0])]
-        except TypeError:
-            pass
     return Seq(call.args[0].at, items, "tuple" if call.name == "tuple" else "list")
 
 
-@function("dict", "collections.OrderedDict", "collections.defaultdict", "types.SimpleNamespace", "easydict.EasyDict", "addict.Dict")
+@function(
+    "dict",
+    "collections.OrderedDict",
+    "collections.defaultdict",
+    "types.SimpleNamespace",
+    "easydict.EasyDict",
+    "addict.Dict",
+)
 def _dict(machine: Machine, call: Call) -> Value | None:
     if call.name == "types.SimpleNamespace":
         return Inst(call.at, None, dict(call.kwargs))
@@ -874,7 +965,15 @@ def _environ(machine: Machine, call: Call) -> Value | None:
     return Map(call.at, dict(written), True, "environment")
 
 
-@function("os.environ.get", "os.getenv", "environ.get", "getenv", "decouple.config", "environs.Env.str", "os.environ.setdefault")
+@function(
+    "os.environ.get",
+    "os.getenv",
+    "environ.get",
+    "getenv",
+    "decouple.config",
+    "environs.Env.str",
+    "os.environ.setdefault",
+)
 def _getenv(machine: Machine, call: Call) -> Value | None:
     name = machine.known(call.args[0]) if call.args else NOTHING
     default = call.args[1] if len(call.args) > 1 else call.kwargs.get("default")
@@ -1086,7 +1185,17 @@ def _dumps(machine: Machine, call: Call) -> Value | None:
         return None
 
 
-@function("json.loads", "json.load", "yaml.safe_load", "yaml.load", "yaml.full_load", "tomllib.load", "tomllib.loads", "toml.load", "tomli.load")
+@function(
+    "json.loads",
+    "json.load",
+    "yaml.safe_load",
+    "yaml.load",
+    "yaml.full_load",
+    "tomllib.load",
+    "tomllib.loads",
+    "toml.load",
+    "tomli.load",
+)
 def _load(machine: Machine, call: Call) -> Value | None:
     if not call.args:
         return None
@@ -1115,7 +1224,9 @@ def _open(machine: Machine, call: Call) -> Value | None:
     return Obj(call.at, "open", call.args, call.kwargs)
 
 
-@function("pathlib.Path", "Path", "pathlib.PurePosixPath", "pathlib.PosixPath", "os.fspath", "importlib.resources.files")
+@function(
+    "pathlib.Path", "Path", "pathlib.PurePosixPath", "pathlib.PosixPath", "os.fspath", "importlib.resources.files"
+)
 def _path(machine: Machine, call: Call) -> Value | None:
     if not call.args:
         return make_path(machine, Const(call.at, ""), call.at)
@@ -1133,7 +1244,14 @@ def _dirname(machine: Machine, call: Call) -> Value | None:
     return Const(call.args[0].at, action(machine.text(call.args[0]))) if call.args else None
 
 
-@function("os.path.abspath", "os.path.realpath", "os.path.expanduser", "os.path.normpath", "os.path.expandvars", "typing.NewType")
+@function(
+    "os.path.abspath",
+    "os.path.realpath",
+    "os.path.expanduser",
+    "os.path.normpath",
+    "os.path.expandvars",
+    "typing.NewType",
+)
 def _same(machine: Machine, call: Call) -> Value | None:
     return call.args[0] if call.args else None
 
@@ -1167,14 +1285,28 @@ def _next(machine: Machine, call: Call) -> Value | None:
     return call.args[1] if items == [] and len(call.args) > 1 else None
 
 
-@function("asyncio.run", "anyio.run", "trio.run", "asyncio.create_task", "asyncio.wait_for", "asyncio.ensure_future", "loop.run_until_complete", "uvloop.run")
+@function(
+    "asyncio.run",
+    "anyio.run",
+    "trio.run",
+    "asyncio.create_task",
+    "asyncio.wait_for",
+    "asyncio.ensure_future",
+    "loop.run_until_complete",
+    "uvloop.run",
+)
 def _run(machine: Machine, call: Call) -> Value | None:
     value = call.args[0] if call.args else None
     return machine.call(value, call.args[1:], {}, call.at) if isinstance(value, (Func, Bound)) else value
 
 
 @function(
-    "multiprocessing.Process", "threading.Thread", "mp.Process", "torch.multiprocessing.Process", "Process", "Thread",
+    "multiprocessing.Process",
+    "threading.Thread",
+    "mp.Process",
+    "torch.multiprocessing.Process",
+    "Process",
+    "Thread",
     "multiprocessing.context.Process",
 )
 def _process(machine: Machine, call: Call) -> Value | None:

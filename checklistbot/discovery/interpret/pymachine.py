@@ -233,7 +233,11 @@ class Machine:
 
     def do_AnnAssign(self, node: ast.AnnAssign) -> None:
         body_of = self.frame.body_of
-        if isinstance(node.target, ast.Name) and body_of is not None and "ClassVar" not in ast.dump(node.annotation)[:200]:
+        if (
+            isinstance(node.target, ast.Name)
+            and body_of is not None
+            and "ClassVar" not in ast.dump(node.annotation)[:200]
+        ):
             body_of.fields.append(node.target.id)
         if node.value is not None:
             self.assign(node.target, self.eval(node.value))
@@ -427,7 +431,11 @@ class Machine:
         same = 0
         while same < len(short) and self.same(short[same], long[same]):
             same += 1
-        return [*short, *self._optional(long[same:])] if same == len(short) else [*short[:same], *self._optional(long[same:])]
+        return (
+            [*short, *self._optional(long[same:])]
+            if same == len(short)
+            else [*short[:same], *self._optional(long[same:])]
+        )
 
     def _optional(self, words: list[Value]) -> list[Value]:
         """Words that may or may not be passed: the flag's name stays, its value is unknown, a bare switch is left out."""
@@ -743,8 +751,10 @@ class Machine:
                 yield self.formatted(value, shape, part.conversion), value.at, ()
             elif isinstance(part, ast.Constant):
                 text = str(part.value)
-                yield text, place, tuple(
-                    (m.end(), min(place[1] + n, last)) for n, m in enumerate(re.finditer("\n", text), 1)
+                yield (
+                    text,
+                    place,
+                    tuple((m.end(), min(place[1] + n, last)) for n, m in enumerate(re.finditer("\n", text), 1)),
                 )
                 place = (place[0], min(place[1] + text.count("\n"), last))
 
@@ -892,7 +902,10 @@ class Machine:
 
         owner = self.eval(node.value)
         if isinstance(node.slice, ast.Slice):
-            bounds = [self.known(self.eval(b)) if b is not None else None for b in (node.slice.lower, node.slice.upper, node.slice.step)]
+            bounds = [
+                self.known(self.eval(b)) if b is not None else None
+                for b in (node.slice.lower, node.slice.upper, node.slice.step)
+            ]
             return pylibrary.slice_of(self, owner, bounds, self.place(node))
         return pylibrary.item(self, owner, self.eval(node.slice), self.place(node))
 
@@ -919,7 +932,9 @@ class Machine:
                 spread = True
         return self.call(callee, args, kwargs, self.place(node), spread)
 
-    def call(self, callee: Value, args: list[Value], kwargs: dict[str, Value], at: Place, spread: bool = False) -> Value:
+    def call(
+        self, callee: Value, args: list[Value], kwargs: dict[str, Value], at: Place, spread: bool = False
+    ) -> Value:
         from checklistbot.discovery.interpret import pylibrary
 
         self.step()
@@ -998,7 +1013,9 @@ class Machine:
     def _default(self, default: Value | None, argument: ast.arg, at: Place) -> Value:
         if isinstance(default, Obj) and default.name.split(".")[-1] in ("Option", "Argument", "Query", "Parameter"):
             first = default.args[0] if default.args else default.kwargs.get("default")
-            if first is not None and not (isinstance(first, (Ext, Const)) and getattr(first, "value", "…") in ("…", Ellipsis)):
+            if first is not None and not (
+                isinstance(first, (Ext, Const)) and getattr(first, "value", "…") in ("…", Ellipsis)
+            ):
                 return first
             return Unk(at, argument.arg)
         if default is not None:

@@ -3,33 +3,60 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import posixpath
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from checklistbot.discovery.interpret import platforms, pyengines
 from checklistbot.discovery.interpret.marks import Place, has_mark, settled, without_marks, word
 from checklistbot.discovery.interpret.pymachine import Call, Exhausted, Leave, Machine
-from checklistbot.discovery.interpret.pyvalues import Bound, Cls, Const, Func, Inst, Map, Obj, Seq, Unk, Value
+from checklistbot.discovery.interpret.pyvalues import Cls, Const, Func, Inst, Map, Obj, Seq, Unk, Value
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines import base
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern as lazy_pattern
 
 MAX_TEXT: Final = 2_000_000
-_ARGV = (
-    "subprocess.run subprocess.Popen subprocess.call subprocess.check_call subprocess.check_output os.posix_spawn"
-    " asyncio.create_subprocess_exec psutil.Popen trio.run_process anyio.open_process anyio.run_process"
-).split()
-_SHELL = (
-    "os.system os.popen subprocess.getoutput subprocess.getstatusoutput asyncio.create_subprocess_shell get_ipython.system"
-    " sglang.utils.launch_server_cmd sglang.utils.execute_shell_command pexpect.spawn commands.getoutput"
-).split()
-_EXEC = re.compile(r"os\.(?:exec|spawn)([lv])(p?)(e?)$")
+_ARGV: Final = frozenset(
+    {
+        "subprocess.run",
+        "subprocess.Popen",
+        "subprocess.call",
+        "subprocess.check_call",
+        "subprocess.check_output",
+        "os.posix_spawn",
+        "asyncio.create_subprocess_exec",
+        "psutil.Popen",
+        "trio.run_process",
+        "anyio.open_process",
+        "anyio.run_process",
+    }
+)
+_SHELL: Final = frozenset(
+    {
+        "os.system",
+        "os.popen",
+        "subprocess.getoutput",
+        "subprocess.getstatusoutput",
+        "asyncio.create_subprocess_shell",
+        "get_ipython.system",
+        "sglang.utils.launch_server_cmd",
+        "sglang.utils.execute_shell_command",
+        "pexpect.spawn",
+        "commands.getoutput",
+    }
+)
+_EXEC = lazy_pattern(r"os\.(?:exec|spawn)([lv])(p?)(e?)$")
 #: A call of something unknown that is handed a command counts if its name begins like one of these.
-_VERB = re.compile(r"(?:^|[._])(?:run|exec|execute|launch|start|spawn|submit|popen|serve|system|sudo|check_call|call)(?:_\w+)?$", re.IGNORECASE)
-_MODEL_FLAGS: Final = frozenset({"--model", "--model-path", "--model_path", "-m", "--model-id", "--model-tag", "--model_name_or_path"})
+_VERB = lazy_pattern(
+    r"(?:^|[._])(?:run|exec|execute|launch|start|spawn|submit|popen|serve|system|sudo|check_call|call)(?:_\w+)?$",
+    re.IGNORECASE,
+)
+_MODEL_FLAGS: Final = frozenset(
+    {"--model", "--model-path", "--model_path", "-m", "--model-id", "--model-tag", "--model_name_or_path"}
+)
 
 
 def find(tree: Tree, path: str, text: str) -> list[Launch]:
@@ -48,7 +75,10 @@ def _through_importers(tree: Tree, path: str, text: str) -> list[Launch]:
     if not stem.isidentifier():
         return []
     found: list[Launch] = []
-    pattern = re.compile(rf"^\s*(?:from\s+[\w.]*\b{stem}\s+import|import\s+[\w.]*\b{stem}\b|from\s+[\w.]+\s+import\s+.*\b{stem}\b)", re.MULTILINE)
+    pattern = re.compile(
+        rf"^\s*(?:from\s+[\w.]*\b{stem}\s+import|import\s+[\w.]*\b{stem}\b|from\s+[\w.]+\s+import\s+.*\b{stem}\b)",
+        re.MULTILINE,
+    )
     for other in _users(tree, stem, path):
         try:
             content = tree.read(other)
@@ -120,7 +150,11 @@ class Finder:
         own = [f for f in self.machine.functions if f.path == self.path]
         mentioned: set[str] = set()
         for func in own:
-            mentioned |= {n.attr if isinstance(n, ast.Attribute) else n.id for n in ast.walk(func.node) if isinstance(n, (ast.Attribute, ast.Name))}
+            mentioned |= {
+                n.attr if isinstance(n, ast.Attribute) else n.id
+                for n in ast.walk(func.node)
+                if isinstance(n, (ast.Attribute, ast.Name))
+            }
         for func in sorted(own, key=lambda f: f.name in mentioned):
             if id(func.node) not in self.machine.reached and func.name != "__init__":
                 self._run_function(func)
@@ -152,10 +186,8 @@ class Finder:
                     names = {a.arg for a in [*init.node.args.args, *init.node.args.kwonlyargs]}
                     kwargs = {k: v for k, v in kwargs.items() if k in names}
             self._instances[id(cls)] = Inst(cls.at, cls, {})
-            try:
+            with contextlib.suppress(Leave):
                 self._instances[id(cls)] = pylibrary.instantiate(self.machine, cls, [], kwargs, cls.at)
-            except Leave:
-                pass
         return self._instances[id(cls)]
 
     # --- sinks ----------------------------------------------------------------------------------------------------------
@@ -185,11 +217,15 @@ class Finder:
             self._shell(call.args[0], call)
         elif name in _ARGV:
             first = call.args[0] if call.args else call.kwargs.get("args")
-            several = name.endswith(("create_subprocess_exec",)) or (len(call.args) > 1 and all(_texty(a) for a in call.args))
+            several = name.endswith(("create_subprocess_exec",)) or (
+                len(call.args) > 1 and all(_texty(a) for a in call.args)
+            )
             if several:
                 first = Seq(call.at, call.args)
             if first is not None:
-                self._either(first, call, self.machine.truth(call.kwargs.get("shell", Const(call.at, False))) is not False)
+                self._either(
+                    first, call, self.machine.truth(call.kwargs.get("shell", Const(call.at, False))) is not False
+                )
         elif _VERB.search(name) and call.args:
             self._loose(call)
         else:
@@ -297,7 +333,9 @@ class Finder:
         words = self._words(command)
         template = self.template(at, env, func)
         first = words[0]
-        place = (first.path, first.line) if first.path == self.path else command.at if command.at[0] == self.path else None
+        place = (
+            (first.path, first.line) if first.path == self.path else command.at if command.at[0] == self.path else None
+        )
         if place is not None:
             template = dataclasses.replace(template, path=place[0], line=place[1])
         self._expand(template, words)
@@ -373,7 +411,9 @@ class Finder:
         for index, entry in enumerate(argv):
             before = argv[index - 1].text if index else None
             named = entry.text is None and _name(entry) in parameters
-            if named and (before in _MODEL_FLAGS or before == "serve" or (entry.raw or "").partition("=")[0] in _MODEL_FLAGS):
+            if named and (
+                before in _MODEL_FLAGS or before == "serve" or (entry.raw or "").partition("=")[0] in _MODEL_FLAGS
+            ):
                 return True
         return False
 

@@ -52,7 +52,14 @@ def with_sets(values: Value, pairs: Sequence[tuple[str, Word]]) -> Value:
 
 
 def release(
-    tree: Tree, path: str, name: str, chart: str | None, layers: Sequence[Value], *, environment: str = "default", remote: str = ""
+    tree: Tree,
+    path: str,
+    name: str,
+    chart: str | None,
+    layers: Sequence[Value],
+    *,
+    environment: str = "default",
+    remote: str = "",
 ) -> list[Launch]:
     """One release: rendered where its chart is in the tree, by the known values of public charts, else skipped with a hint."""
     local = _local_chart(tree, path, chart) if chart else None
@@ -67,7 +74,10 @@ def release(
     if not found and _speaks_of_engine(values):
         where = f"{remote} " if remote else ""
         tree.skipped.append(
-            Skipped(path, f"chart {chart or '?'} is not in the repository; pipe `helm template {name} {where}{chart or ''} -f … | checklistbot check -`")
+            Skipped(
+                path,
+                f"chart {chart or '?'} is not in the repository; pipe `helm template {name} {where}{chart or ''} -f … | checklistbot check -`",
+            )
         )
     return found
 

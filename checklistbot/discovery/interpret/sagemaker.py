@@ -8,12 +8,12 @@ Three families (AWS documentation): Hugging Face's TGI images take TGI's own var
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from checklistbot.discovery.interpret.pyvalues import Const, Map, Obj, Value, chain
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
 if TYPE_CHECKING:
     from checklistbot.discovery.interpret.pymachine import Call
@@ -24,13 +24,15 @@ _OPTIONS: Final = {
     "max_rolling_batch_size": "--max-num-seqs", "max_rolling_batch_prefill_tokens": "--max-num-batched-tokens",
 }  # fmt: skip
 _NOT_FLAGS: Final = frozenset({"rolling_batch", "async_mode", "entryPoint", "entrypoint", "mpi_mode", "engine"})
-_TGI = re.compile(r"text-generation-inference|huggingface-pytorch-tgi|tgi-inference")
+_TGI = pattern(r"text-generation-inference|huggingface-pytorch-tgi|tgi-inference")
 
 
 def launch_of(template: Launch, env: Mapping[str, Word], image: Word | None, hint: str = "") -> Launch | None:
     """The server that a SageMaker container with these variables runs, None where it is none of ours."""
     shown = f"{image.text or image.raw if image else ''} {hint}"
-    if _TGI.search(shown) or ({"MAX_TOTAL_TOKENS", "MAX_INPUT_LENGTH", "MAX_INPUT_TOKENS"} & set(env) and "HF_MODEL_ID" in env):
+    if _TGI.search(shown) or (
+        {"MAX_TOTAL_TOKENS", "MAX_INPUT_LENGTH", "MAX_INPUT_TOKENS"} & set(env) and "HF_MODEL_ID" in env
+    ):
         return _tgi(template, env, image)
     for prefix, engine in (("SM_VLLM_", "vllm"), ("SM_SGLANG_", "sglang")):
         if any(name.startswith(prefix) for name in env):
@@ -57,7 +59,9 @@ def _prefixed(env: Mapping[str, Word], prefix: str) -> tuple[Word, ...]:
     argv: list[Word] = []
     for name, value in env.items():
         if name.startswith(prefix):
-            spelled = dataclasses.replace(value, text="--" + name[len(prefix) :].lower().replace("_", "-"), unknown=None)
+            spelled = dataclasses.replace(
+                value, text="--" + name[len(prefix) :].lower().replace("_", "-"), unknown=None
+            )
             argv += [spelled] if (value.text or "").lower() == "true" else [spelled, value]
     return tuple(argv)
 
@@ -88,7 +92,9 @@ def python_deploy(finder: Finder, call: Call) -> Launch | None:
     """``HuggingFaceModel(env=…, image_uri=…).deploy(instance_type=…, initial_instance_count=…)``."""
     from checklistbot.discovery.interpret.platforms import word_of
 
-    model = next((o for o in chain(call.receiver) if "env" in o.kwargs and ("image_uri" in o.kwargs or "Model" in o.name)), None)
+    model = next(
+        (o for o in chain(call.receiver) if "env" in o.kwargs and ("image_uri" in o.kwargs or "Model" in o.name)), None
+    )
     if model is None:
         return None
     env = _environment(finder, model.kwargs["env"])

@@ -10,17 +10,26 @@ from typing import Any, Final
 
 from checklistbot.discovery.interpret import embed, hcl, sagemaker
 from checklistbot.discovery.interpret.hcleval import Module, Stop, assumed_of, number_of, text_of
-from checklistbot.discovery.interpret.marks import Place, settled, without_marks, word
+from checklistbot.discovery.interpret.marks import settled, without_marks, word
 from checklistbot.discovery.interpret.pyvalues import Const, Map, Seq, Unk, Value
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
 MAX_FILES: Final = 200
 MAX_CALLERS: Final = 20
-_REPLICAS: Final = ("replicas", "desired_count", "desired_capacity", "target_size", "initial_instance_count", "instance_count", "node_count")
+_REPLICAS: Final = (
+    "replicas",
+    "desired_count",
+    "desired_capacity",
+    "target_size",
+    "initial_instance_count",
+    "instance_count",
+    "node_count",
+)
 _MACHINE: Final = ("instance_type", "machine_type", "size", "vm_size", "flavor_name", "instance_types")
 _COMMAND: Final = ("entry_point", "entryPoint", "entrypoint", "command", "args", "arguments")
-_GPU_KEY = re.compile(r"(?:nvidia\.com|amd\.com|habana\.ai|google\.com|gpu\.intel\.com|aws\.amazon\.com)/")
+_GPU_KEY = pattern(r"(?:nvidia\.com|amd\.com|habana\.ai|google\.com|gpu\.intel\.com|aws\.amazon\.com)/")
 
 
 def find(tree: Tree, path: str, text: str) -> list[Launch]:
@@ -237,7 +246,12 @@ class Resource:
                 yield from self._helm(value)
                 return
             config = value.data.get("config")
-            if isinstance(config, Seq) and config.data and isinstance(config.data[0], Map) and "image" in config.data[0].data:
+            if (
+                isinstance(config, Seq)
+                and config.data
+                and isinstance(config.data[0], Map)
+                and "image" in config.data[0].data
+            ):
                 merged = Map(config.data[0].at, {**value.data, **config.data[0].data})
                 yield from self._container(merged, self._narrowed(value, template), template)
                 return
@@ -259,7 +273,10 @@ class Resource:
             replicas = settled(text_of(count), count.at)
         gpu, gpus = _accelerator(value)
         return dataclasses.replace(
-            template, replicas=replicas or template.replicas, gpu=gpu or template.gpu, gpu_count=gpus or template.gpu_count
+            template,
+            replicas=replicas or template.replicas,
+            gpu=gpu or template.gpu,
+            gpu_count=gpus or template.gpu_count,
         )
 
     def _string(self, value: Const, template: Launch) -> Iterator[Launch]:
@@ -275,8 +292,7 @@ class Resource:
                 yield from self._walk(loaded, template, 1)
             return
         place = dataclasses.replace(template, line=value.at[1], path=value.at[0])
-        for launch in embed.launches_of(self.tree, place, embed.Text(text, value.at, value.starts)):
-            yield launch
+        yield from embed.launches_of(self.tree, place, embed.Text(text, value.at, value.starts))
 
     def _list(self, value: Seq, template: Launch) -> Iterator[Launch]:
         """A list of strings: an argv, or the lines of a remote-exec provisioner."""
@@ -338,7 +354,9 @@ class Resource:
         pairs = []
         for entry in sets.data if isinstance(sets, Seq) else []:
             if isinstance(entry, Map) and "name" in entry.data and "value" in entry.data:
-                pairs.append((text_of(entry.data["name"]), settled(text_of(entry.data["value"]), entry.data["value"].at)))
+                pairs.append(
+                    (text_of(entry.data["name"]), settled(text_of(entry.data["value"]), entry.data["value"].at))
+                )
         chart = value.data.get("chart")
         name = value.data.get("name")
         yield from releases.terraform_release(
@@ -429,5 +447,3 @@ def _entries(value: Value | None) -> list[Map]:
     if isinstance(value, Map):
         return [value]
     return [v for v in value.data if isinstance(v, Map)] if isinstance(value, Seq) else []
-
-
