@@ -82,7 +82,9 @@ def _close(name: str, known: Table) -> str | None:
     if not name.startswith("--") or len(name) < 8:
         return None
     names = [
-        spelling for spelling, spec in known.spellings.items() if spelling.startswith("--") and spec.removed_in is None
+        spelling
+        for spelling, spec in known.spellings.items()
+        if spelling.startswith("--") and spec.removed_in is None and abs(len(spelling) - len(name)) <= _SLIP
     ]
     return next(iter(difflib.get_close_matches(name, names, 1, _CLOSE)), None)
 

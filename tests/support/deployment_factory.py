@@ -24,6 +24,8 @@ from checklistbot.model import (
 
 TODAY = date(2026, 11, 30)
 FILE = "serve/glm.yaml"
+#: The newest examined release of each engine.
+NEWEST = {"sglang": "0.5.23", "vllm": "0.33.0", "tensorrt-llm": "1.2.0", "lmdeploy": "0.16.0", "tgi": "3.3.6"}
 
 
 def stale(value: int) -> Fact:
@@ -62,7 +64,7 @@ def deployment(
     role: str = "unified",
     *,
     engine: str = "sglang",
-    version: str | None = "0.5.23",
+    version: str | None = "newest",
     model: str | None = "zai-org/GLM-5.3-FP8",
     context: int | Fact | None = 131_072,
     pool: int | Fact | None = None,
@@ -76,6 +78,8 @@ def deployment(
     **facts: Any,
 ) -> Deployment:
     """One deployment; numbers become declared context and observed pool, other facts are declared at line 20."""
+    if version == "newest":
+        version = NEWEST.get(engine)
     made: dict[str, Fact] = {"engine": declared(engine, file, 10), "role": declared(role, file, 11)}
     for key, value, line in (("engine_version", version, 12), ("model", model, 13)):
         if value is not None:
