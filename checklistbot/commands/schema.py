@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from checklistbot import resources
 from checklistbot.commands import _options as shared
 from checklistbot.model import UsageError
+from checklistbot.report import schema
 
 
 @click.command(
@@ -18,12 +18,12 @@ from checklistbot.model import UsageError
 @shared.common
 def command(settings: shared.Settings, name: str | None) -> int:
     """Print the JSON Schema NAME (facts, check, report, checklist, …); without NAME the list of names."""
-    names = [path.stem for path in resources.files("schemas", ".json")]
+    names = schema.names()
     if name is None:
         click.echo("\n".join(names))
         return 0
     plain = name.removesuffix("/1")
     if plain not in names:
         raise UsageError(f"there is no such schema; there are: {', '.join(names)}")
-    click.echo(resources.text("schemas", f"{plain}.json").rstrip("\n"))
+    click.echo(schema.dump(plain))
     return 0

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
+from checklistbot.lazy import pattern
 from checklistbot.model import Change, Deployment, Edit, Fact, Finding, Fix, Location, Report, Scalar, Waived
 from checklistbot.report.view import ENGINE_NAMES, View
 from checklistbot.report.words import Filling, Line, Words, code, foreign, join, number, own, place
 
-_DIGEST: Final = re.compile(r"(@sha256:[0-9a-f]{8})[0-9a-f]{56}")
-_HEX: Final = re.compile(r"[0-9a-f]{7,64}")
+_DIGEST: Final = pattern(r"(@sha256:[0-9a-f]{8})[0-9a-f]{56}")
+_HEX: Final = pattern(r"[0-9a-f]{7,64}")
 #: The facts without which nothing is proven.
 DECIDING: Final = ("engine_version", "context_length", "kv_pool_tokens")
 

@@ -237,7 +237,8 @@ def _window(group: Group, words: Words) -> Line:
 def _do(group: Group, words: Words) -> Line:
     """The mends of the gravest findings, each once, with the lines they touch; and what to do if it runs already."""
     grave = [finding for finding in group.grave if weight(finding) == group.standing]
-    mends = list(_mends([finding for finding in grave if finding.fix], words))
+    files = [member.file for member in group.members]
+    mends = list(_mends([finding for finding in grave if finding.fix], files, words))
     if group.standing == "unknown" and not mends:
         mends = list(_supplies(group, words))
     leak = next((f for f in grave if f.verdict == "block" and _number(f, "window_low") is not None), None)
@@ -246,7 +247,7 @@ def _do(group: Group, words: Words) -> Line:
     return words.line("headline.do", what=join(mends, " ")) if mends else ()
 
 
-def _mends(findings: list[Finding], words: Words) -> Iterator[Line]:
+def _mends(findings: list[Finding], files: list[str | None], words: Words) -> Iterator[Line]:
     """A mend whose edits stand in another one is not said twice; the newest version first, then the numbers."""
     done: set[tuple[str, int]] = set()
     ordered = sorted(findings, key=lambda f: f.rule != "engine-below-fixed-version")
@@ -256,13 +257,14 @@ def _mends(findings: list[Finding], words: Words) -> Iterator[Line]:
         if fix is None or (touched and touched <= done):
             continue
         done |= touched
-        yield _mend(fix.text, fix.edits)
+        by_member = sorted(fix.edits, key=lambda e: files.index(e.path) if e.path in files else len(files))
+        yield _mend(fix.text, by_member)
         left = _number(finding, "leaves_open")
         if left:
             yield words.line("headline.leaves_open", n=left)
 
 
-def _mend(text: str, edits: tuple[Edit, ...]) -> Line:
+def _mend(text: str, edits: list[Edit]) -> Line:
     places = [describe.place_of(edit) for edit in edits]
     if not places:
         return foreign(text)

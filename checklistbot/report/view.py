@@ -166,7 +166,10 @@ def view(report: Report) -> View:
         placed.update(map(id, findings))
         members = [d for d in report.head_facts.deployments if (d.environment, d.group) == key]
         changes = [change for change in report.changes if keys.get(change.deployment) == key]
-        groups.append(Group(*key, by_role(members), tuple(findings), tuple(changes)))
+        ordered = by_role(members)
+        place = {member.id: n for n, member in enumerate(ordered)}
+        changes.sort(key=lambda change: place.get(change.deployment, len(place)))
+        groups.append(Group(*key, ordered, tuple(findings), tuple(changes)))
     groups.sort(key=lambda group: (_STANDINGS.index(group.standing), not group.changes))
     loose = tuple(f for f in report.check.findings if id(f) not in placed)
     shown = tuple(group for group in groups if group.members or group.findings or group.changes)

@@ -6,7 +6,6 @@ code, and places (file and line). Nothing is encoded here; markdown.py and termi
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from checklistbot import resources
+from checklistbot.lazy import pattern
 from checklistbot.model import Location, Source
 
 Language = Literal["en", "ko"]
@@ -34,7 +34,7 @@ Line: TypeAlias = tuple[Span, ...]
 #: What fills a phrase: numbers are written with separators, strings are from outside, lines are taken as they are.
 Filling: TypeAlias = int | float | str | Line | Span | Location | Source
 
-_TOKEN = re.compile(r"(\*\*|\{\w+\})")
+_TOKEN = pattern(r"(\*\*|\{\w+\})")
 
 
 def own(text: str) -> Line:
