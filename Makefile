@@ -8,6 +8,8 @@ PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv --quiet --no-config
 # uv's own variable for "which environment": the active one of the caller must not win.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+# Every start would compile all modules anew: tests start hundreds of processes, and bench would measure the compiler.
+unexport PYTHONDONTWRITEBYTECODE
 STAMP := $(VENV)/.stamp
 LOCK := $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11 \
 	--custom-compile-command "make lock"
@@ -84,8 +86,13 @@ lint: $(STAMP)/test ## style, types, floors, shell, workflows
 	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
 
+.PHONY: knowledge
+knowledge: $(STAMP)/run ## renew the compiled form of the advisories after an edit
+	@$(PY) scripts/compile_knowledge.py
+
 .PHONY: docs
 docs: setup ## README's outputs, and the picture of the comment (needs chromium)
+	@$(PY) scripts/rule_docs.py
 	@$(PY) scripts/docs.py
 	@$(PY) scripts/picture.py docs/comment.png < out/review/comment.md
 
