@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -20,21 +19,22 @@ from checklistbot.engines._log import (
     read_flags,
     whole,
 )
+from checklistbot.lazy import pattern
 
-_N_CTX = re.compile(r"(?:llama_context|llama_new_context_with_model|llama_init_from_model): n_ctx +=? *(\d{1,12})")
-_PER_SEQ = re.compile(r"n_ctx_(?:per_seq|seq|pre_seq) *(?:=|\()? *(\d{1,12})")
-_SLOT = re.compile(r"n_ctx_slot ?= ?(\d{1,12})")
-_SLOTS = re.compile(r"n_slots ?= ?(\d{1,6})")
-_SEQUENCES = re.compile(r"n_seq_max *= *(\d{1,6})")
-_CELLS = re.compile(r"\( *(\d{1,12}) cells, *\d{1,5} layers, *[\d/]{1,12} seqs\)")
-_CREATING = re.compile(r"creating (non-)?SWA KV cache, size = (\d{1,12}) cells")
-_KV_SIZE = re.compile(r"kv_size = (\d{1,12})")
-_DTYPE = re.compile(r"(?:K \(|c\^KV \(|type_k = ')([a-z]{1,4}\d{0,2}(?:_[a-z0-9]{1,3}){0,2})[)']")
-_UNIFIED = re.compile(r"kv_unified *= *'?(true|false)")
-_NAME = re.compile(r"general\.name(?: str)? *=+ *(.{1,200})")
-_LOADED = re.compile(r"loaded meta data with .{1,80}? from (\S{1,512}) \(version")
-_LOADING = re.compile(r"load_model: loading model '([^']{1,512})'")
-_BUILD = re.compile(r"(?:^|\s)build: (\d{3,6}) \([0-9a-f]{6,40}\)")
+_N_CTX = pattern(r"(?:llama_context|llama_new_context_with_model|llama_init_from_model): n_ctx +=? *(\d{1,12})")
+_PER_SEQ = pattern(r"n_ctx_(?:per_seq|seq|pre_seq) *(?:=|\()? *(\d{1,12})")
+_SLOT = pattern(r"(?:n_ctx_slot ?=|new slot,? n_ctx =) ?(\d{1,12})")
+_SLOTS = pattern(r"n_slots ?= ?(\d{1,6})")
+_SEQUENCES = pattern(r"n_seq_max *= *(\d{1,6})")
+_CELLS = pattern(r"\( *(\d{1,12}) cells, *\d{1,5} layers, *[\d/]{1,12} seqs\)")
+_CREATING = pattern(r"creating (non-)?SWA KV cache, size = (\d{1,12}) cells")
+_KV_SIZE = pattern(r"kv_size = (\d{1,12}), offload")
+_DTYPE = pattern(r"(?:K \(|c\^KV \(|type_k = ')([a-z]{1,4}\d{0,2}(?:_[a-z0-9]{1,3}){0,2})[)']")
+_UNIFIED = pattern(r"kv_unified *= *'?(true|false)")
+_NAME = pattern(r"general\.name(?: str)? *=+ *(.{1,200})")
+_LOADED = pattern(r"loaded meta data with .{1,80}? from (\S{1,512}) \(version")
+_LOADING = pattern(r"load_model: loading model '([^']{1,512})'")
+_BUILD = pattern(r"(?:^|\s)build: (\d{3,6}) \([0-9a-f]{6,40}\)")
 _FATAL = (
     "failed to allocate buffer for kv cache",
     "failed to allocate KV cache",
@@ -102,7 +102,7 @@ def _cache(text: str) -> Iterator[Said]:
     if match := _CREATING.search(text):
         if match[1]:
             yield Said("kv_pool_tokens", int(match[2]), 80, first=True)
-    elif (match := _CELLS.search(text)) or ("kv_cache_init" in text and (match := _KV_SIZE.search(text))):
+    elif (match := _CELLS.search(text)) or (match := _KV_SIZE.search(text)):
         yield Said("kv_pool_tokens", int(match[1]), 60, first=True)
     if ("KV" in text or "kv" in text) and (match := _DTYPE.search(text)):
         yield Said("kv_cache_dtype", match[1], 60, first=True)
@@ -140,7 +140,7 @@ LOG: Final = LogGrammar(
     ),
     colour=(
         b"llama_", b"llama-server", b"n_slots", b"n_seq_max", b"kv_unified", b"general.name", b"loaded meta data", b"loading model",
-        b"build: ", b"kv cache",
+        b"build: ", b"kv cache", b"kv_size = ", b"new slot",
     ),
     read=_read,
     fits=pool_fits,

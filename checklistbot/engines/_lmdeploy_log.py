@@ -3,7 +3,6 @@ goes on advertising it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -20,17 +19,18 @@ from checklistbot.engines._log import (
     read_flags,
     whole,
 )
+from checklistbot.lazy import pattern
 
-_BLOCKS = re.compile(r"max_block_count ?[=:] ?(\d{1,12})")
-_CUT = re.compile(r"`?session_len`? \((\d{1,12})\), `?session_len`? truncated to (\d{1,12})")
-_SESSION = re.compile(r"(?<![\w`])session_len ?[=:] ?(\d{1,12})")
-_BLOCK_LEN = re.compile(r"`?cache_block_seq_len`? ?(?:is not set, default to |[=:] ?)(\d{1,6})")
-_CACHE_CONFIG = re.compile(r"CacheConfig\(")
-_PAIR = re.compile(
+_BLOCKS = pattern(r"max_block_count ?[=:] ?(\d{1,12})")
+_CUT = pattern(r"`?session_len`? \((\d{1,12})\), `?session_len`? truncated to (\d{1,12})")
+_SESSION = pattern(r"(?<![\w`])session_len ?[=:] ?(\d{1,12})")
+_BLOCK_LEN = pattern(r"`?cache_block_seq_len`? ?(?:is not set, default to |[=:] ?)(\d{1,6})")
+_CACHE_CONFIG = pattern(r"CacheConfig\(")
+_PAIR = pattern(
     r"(?<!\w)(block_size|num_gpu_blocks|cache_max_entry_count|tp|dp|model_path|model_name)=('[^']{1,512}'|[\w./-]{1,64})"
 )
-_VERSION = re.compile(r"(?<![\w.-])lmdeploy(?:==|[ :=]{1,3}v?|/lmdeploy:v)(\d{1,2}\.\d{1,3}\.\d{1,3}[\w.]{0,20})")
-_SERVE = re.compile(r"lmdeploy serve (?:api_server|gradio)\s{1,20}(?!-)([\w./:@-]{2,512})")
+_VERSION = pattern(r"(?<![\w.-])lmdeploy(?:==|[ :=]{1,3}v?|/lmdeploy:v)(\d{1,2}\.\d{1,3}\.\d{1,3}[\w.]{0,20})")
+_SERVE = pattern(r"lmdeploy serve (?:api_server|gradio)\s{1,20}(?!-)([\w./:@-]{2,512})")
 
 
 def _size(text: str) -> int | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Literal
 
+from checklistbot.lazy import pattern
 from checklistbot.model import Scalar
 
 #: Ranks of one server that are kept apart; more than any real deployment has, so that a hostile log cannot fill the
@@ -50,13 +51,16 @@ class Said:
     fails for want of memory), died (it fails for another reason), ready, factor (vLLM's "maximum concurrency"),
     blocks, kv_gib, needed_gib, estimated (longest context that would fit), cap, hybrid, and the inputs that are no
     facts (chunked_prefill_size, max_running_requests, speculative, decode_context_parallel, kv_cache_memory_bytes).
-    A stronger word wins, among equals the last, or the first if ``first``.
+    ``claims`` is false for what any engine could have
+    written: it counts only where the engine is known already. A stronger word wins, among equals the last, or the
+    first if ``first``.
     """
 
     key: str
     value: Scalar
     strength: int = 50
     first: bool = False
+    claims: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +191,16 @@ def grammars() -> tuple[LogGrammar, ...]:
 # --- shared pieces of the engines' patterns -------------------------------------------------------------------------
 
 #: The value is only looked at, so that a quoted command behind ``bash -c`` is searched for flags as well.
-_FLAG = re.compile(
+_FLAG = pattern(
     r"(?<![\w-])(?:--([A-Za-z][\w.-]{0,80})|-(tp|pp|dp|dcp|m|c|np|ctk|ctv|a|hf))(?:\s{0,20}=\s{0,20}|\s{1,20})"
     r"(?=(\"[^\"]{0,512}\"|'[^']{0,512}'|[^\s\"'`-][^\s\"'`]{0,1024}|-?\d[\d.]{0,30}))"
 )
 #: A log that begins in the middle of a command begins in the middle of a flag.
-_CUT_FLAG = re.compile(r"([a-z]{1,40}(?:-[a-z]{1,40}){1,6})[ =](\S{1,1024})")
+_CUT_FLAG = pattern(r"([a-z]{1,40}(?:-[a-z]{1,40}){1,6})[ =](\S{1,1024})")
 _HUMAN: Final[Mapping[str, int]] = {
     "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40,
 }  # fmt: skip
-_HUMAN_NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([kmgtKMGT]?)")
+_HUMAN_NUMBER = pattern(r"(\d{1,15}(?:\.\d{1,6})?)([kmgtKMGT]?)")
 
 
 def whole(text: str) -> int | None:
@@ -261,7 +265,7 @@ def dtype_of(text: str) -> str | None:
     return _DTYPES.get(name, name) if name else None
 
 
-_RANK = re.compile(r"(TP|DP|PP)_?(\d{1,5})")
+_RANK = pattern(r"(TP|DP|PP)_?(\d{1,5})")
 
 
 def ranks_of(notes: Notes) -> dict[str, int]:

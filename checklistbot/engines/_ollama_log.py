@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from checklistbot.engines._llamacpp_log import settle
 from checklistbot.engines._log import LogGrammar, Record, Said, dtype_of, flags, pool_fits, whole
+from checklistbot.lazy import pattern
 
-_OWN = re.compile(r"source=\w{1,40}\.go:\d{1,6}|level=\w{1,8} source=|\[GIN\]")
-_KV = re.compile(r"memory\.required\.kv=\"([\d.]{1,12}) (GiB|MiB)\"")
-_LOAD = re.compile(r"KvSize:(\d{1,12})(?: KvCacheType:(\w{0,12}))?")
-_PARALLEL = re.compile(r"(?<!\w)Parallel:(\d{1,4})")
-_VERSION = re.compile(r"\(version (\d{1,2}\.\d{1,3}\.\d{1,3}[\w.-]{0,20})\)|ollama/ollama:(\d{1,2}\.\d{1,3}\.\d{1,3})")
-_ENV = re.compile(r"OLLAMA_(CONTEXT_LENGTH|NUM_PARALLEL|KV_CACHE_TYPE)[:=](\w{1,12})")
-_NUM_CTX = re.compile(r"num_ctx[\"']?(?: |=|:) ?(\d{1,9})")
+_OWN = pattern(r"source=\w{1,40}\.go:\d{1,6}|level=\w{1,8} source=|\[GIN\]")
+_KV = pattern(r"memory\.required\.kv=\"([\d.]{1,12}) (GiB|MiB)\"")
+_DEVICE = pattern(r"msg=\"kv cache\" .{0,200}?size=\"([\d.]{1,12}) (GiB|MiB)\"")
+_LOAD = pattern(r"KvSize:(\d{1,12})(?: KvCacheType:(\w{0,12}))?")
+_PARALLEL = pattern(r"(?<!\w)Parallel:(\d{1,4})")
+_VERSION = pattern(r"\(version (\d{1,2}\.\d{1,3}\.\d{1,3}[\w.-]{0,20})\)|ollama/ollama:(\d{1,2}\.\d{1,3}\.\d{1,3})")
+_ENV = pattern(r"OLLAMA_(CONTEXT_LENGTH|NUM_PARALLEL|KV_CACHE_TYPE)[:=](\w{1,12})")
+_NUM_CTX = pattern(r"num_ctx[\"']?(?: |=|:) ?(\d{1,9})")
 
 
 def _size(text: str) -> int | None:
@@ -27,7 +28,7 @@ def _read(record: Record) -> Iterator[Said]:
     text = record.text
     if _OWN.search(text) or "ollama" in text.lower():
         yield Said("seen", True)
-    if match := _KV.search(text):
+    if match := _KV.search(text) or _DEVICE.search(text):
         amount = float(match[1]) if match[1].count(".") < 2 else 0.0
         yield Said("kv_gib", amount if match[2] == "GiB" else amount / 1024)
     if "starting llama server" in text or "starting runner" in text or "llama-server" in text:

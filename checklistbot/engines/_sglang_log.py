@@ -7,6 +7,7 @@ model allocates before its draft).
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -27,39 +28,46 @@ from checklistbot.engines._log import (
     settle_ranks,
     whole,
 )
+from checklistbot.lazy import pattern
 
-_SUMMARY = re.compile(r"(?<![\w.])max_total_num_tokens\s?=\s?(-?\d[\d,]{0,20})")
-_ALLOCATED = re.compile(r"KV Cache (?:is )?allocated[.:]? ?(?:dtype: ([\w.]{1,40}), )?#tokens:? (\d[\d,]{0,20})")
-_SLIDING = re.compile(
+_SUMMARY = pattern(r"(?<![\w.])max_total_num_tokens[`*'\"]{0,3}\s?[=:]\s?[`*]{0,3}(-?\d[\d,]{0,20})")
+_ALLOCATED = pattern(r"KV Cache (?:is )?allocated[.:]? ?(?:dtype: ([\w.]{1,40}), )?#tokens:? (\d[\d,]{0,20})")
+_SLIDING = pattern(
     r"Use [Ss]liding window memory pool(?: \(all SWA\))?\. "
     r"(?:full_layer_tokens=(-?\d{1,15}), )?swa_layer_tokens=(-?\d{1,15})"
 )
-_SWA_POOL = re.compile(r"SWAKVPool mem usage: [\d.]{1,20} GB, swa size: \d{1,15}, full size: (\d{1,15})")
-_DSV4_SIZES = re.compile(r"DS[Vv]4 pool sizes: full=(\d{1,15}), swa=\d{1,15}")
-_DSV4_CALCULATION = re.compile(r"full_token=(\d{1,15})(?!\d)")
-_POST_CAPTURE = re.compile(
+_SWA_POOL = pattern(r"SWAKVPool mem usage: [\d.]{1,20} GB, swa size: \d{1,15}, full size: (\d{1,15})")
+_DSV4_SIZES = pattern(r"DS[Vv]4 pool sizes: full=(\d{1,15}), swa=\d{1,15}")
+_DSV4_CALCULATION = pattern(r"full_token=(\d{1,15})(?!\d)")
+_POST_CAPTURE = pattern(
     r"Post-capture KV sizing: (draft )?KV cache allocated\. dtype: ([\w.]{1,40}), #tokens: (\d{1,15})"
 )
-_NO_OP = re.compile(r"KV Cache skipped \(no-op pool\)\. Logical #tokens: (\d{1,15})")
-_HOLDS = re.compile(r"KV pool holds (\d{1,15}) tokens, fewer than --context-length (\d{1,15})")
-_CAPPED = re.compile(r"max_total_tokens=(\d{1,15}) is larger than the profiled value (\d{1,15})")
-_PAGE = re.compile(r"[Ss]etting page[ _]size ?(?:to |= ?)(\d{1,6})")
-_DTYPE = re.compile(r"Using KV cache dtype: ([\w.]{1,40})")
+_NO_OP = pattern(r"KV Cache skipped \(no-op pool\)\. Logical #tokens: (\d{1,15})")
+_HOLDS = pattern(r"KV pool holds (\d{1,15}) tokens, fewer than --context-length (\d{1,15})")
+_CAPPED = pattern(r"max_total_tokens=(\d{1,15}) is larger than the profiled value (\d{1,15})")
+_SCHEDULER = pattern(
+    r"Got total KV blocks from scheduler: \d{1,12} \(max_total_tokens=(\d{1,15}), page_size=(\d{1,6})\)"
+)
+_PAGE = pattern(r"[Ss]etting page[ _]size ?(?:to |= ?)(\d{1,6})")
+_DTYPE = pattern(r"Using KV cache dtype: ([\w.]{1,40})")
 _FATAL = (
     "Not enough memory. Please try to increase --mem-fraction-static", "Not enough GPU memory for hybrid",
     "Loaded weights leave no GPU memory for the KV cache", "Not enough memory. Please try to increase",
     "is too small to serve", "SWA pool is too small",
 )  # fmt: skip
-_PAIR = re.compile(
+_PAIR = pattern(
     r"(?<![\w.-])['\"]?([a-z][a-z_]{2,60})['\"]?\s?(?:=|: )\s?"
     r"('[^'\\]{0,2048}'|\"[^\"\\]{0,2048}\"|None|True|False|-?\d[\d.]{0,30}(?:e-?\d{1,3})?|[\w./:-]{1,512})"
 )
-_PARALLEL_LABEL = re.compile(r"\((TP|DPA?|PP)(\d{1,4})\)")
-_VERSION = re.compile(
+_PARALLEL_LABEL = pattern(r"\((TP|DPA?|PP)(\d{1,4})\)")
+_VERSION = pattern(
     r"(?<![\w./-])(?:lmsysorg/)?(?i:sglang)(?:[ _](?i:version))?(?:==|[:*` =]{1,5})v?"
     r"(\d{1,2}\.\d{1,3}\.\d{1,3}[\w.+-]{0,60})"
 )
-_MODEL = re.compile(r"(?:Tokenizer for|Found local HF snapshot for) ([\w./-]{2,512})(?: is still| at )")
+_MODEL = pattern(r"(?:Tokenizer for|Found local HF snapshot for) ([\w./-]{2,512})(?: is still| at )")
+#: Keys that no other engine's arguments have, and dumps that are another engine's.
+_OWN_KEYS = ("mem_fraction_static", "disaggregation_mode", "tp_size", "dp_size", "context_len=")
+_NOT_OURS = ("LLM engine (v", "Namespace(", "default args", "EngineConfig(", "CacheConfig(", "Args {")
 _LAUNCH = ("launch_server", "sglang serve", "sglang.bench", "dynamo.sglang")
 #: What SGLang prints beside the lines with values; they tell whose log this is.
 _SEEN = (
@@ -96,6 +104,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, Reader]]] = {
     "dp_size": ("data_parallel", _positive),
     "dcp_size": ("decode_context_parallel", _positive),
     "disaggregation_mode": ("role", _role),
+    "node_rank": ("node_rank", whole),
     "max_total_tokens": ("cap", _positive),
     "chunked_prefill_size": ("chunked_prefill_size", whole),
     "max_running_requests": ("max_running_requests", _positive),
@@ -188,6 +197,9 @@ def _pools(text: str) -> Iterator[Said]:
     elif match := _HOLDS.search(text):
         yield Said("kv_pool_tokens", int(match[1]), 88)
         yield Said("context_length", int(match[2]), 78)
+    elif match := _SCHEDULER.search(text):
+        yield Said("kv_pool_tokens", int(match[1]), 75)
+        yield Said("page_size", int(match[2]), 66)
     elif match := _CAPPED.search(text):
         yield Said("cap", int(match[1]), 60)
         yield Said("kv_pool_tokens", int(match[2]), 62)
@@ -227,8 +239,9 @@ def _read(record: Record) -> Iterator[Said]:
         yield from _summary(text)
     elif "tokens" in text or "full_token=" in text or "full size" in text or "sizes: full" in text:
         yield from _pools(text)
-    elif record.text[:200].count("=") and "Error" not in text:
-        yield from _arguments(text, 35)
+    elif "=" in text[:200] and "Error" not in text and not any(words in text for words in _NOT_OURS):
+        own = any(key in text for key in _OWN_KEYS)
+        yield from (dataclasses.replace(said, claims=own) for said in _arguments(text, 35))
     yield from _other(text)
 
 
@@ -256,7 +269,7 @@ LOG: Final = LogGrammar(
         b"disaggregation_mode", b"tp_size", b"context_length", b"context_len=", b"kv_cache_dtype",
         b"Load weight ", b"Memory pool end", b"Capture cuda graph", b"CUDA graph end", b"fired up and ready",
         b"Tree cache initialized", b"Mamba Cache is allocated",
-        b"Tokenizer for ", b"local HF snapshot",
+        b"from scheduler: ", b"Tokenizer for ", b"local HF snapshot",
     ),
     read=_read,
     fits=pool_fits,

@@ -6,7 +6,6 @@ the pool by itself: what was asked for is the context, what is left is the serve
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -25,21 +24,23 @@ from checklistbot.engines._log import (
     read_flags,
     whole,
 )
+from checklistbot.lazy import pattern as lazy_pattern
 
-_ALLOCATED = re.compile(r"Allocated ([\d.]{1,12}) GiB for max tokens in paged KV cache \((\d{1,15})\)")
-_USING = re.compile(r"Using (\d{1,15}) tokens in paged KV cache")
-_BYTES = re.compile(r"Allocate (\d{1,18}) bytes for k/v cache")
-_CAPACITY = re.compile(r"total_kv_blocks=(\d{1,12}), kv_cache_block_size=(\d{1,6}), max_kv_tokens=(\d{1,15})")
-_PER_BLOCK = re.compile(r"(?:Number of )?tokens per block(?:: |=)(\d{1,6})")
-_PRIMARY = re.compile(r"primary blocks=(\d{1,12})|blocks in KV cache primary pool: (\d{1,12})")
-_SEQUENCE = re.compile(r"max sequence length=(\d{1,12})")
-_MAX_SEQ_LEN = re.compile(r"(?<![\w.])max_seq_len=(\d{1,12}), max_num_(?:requests|tokens)=")
-_SEQUENCE_LEN = re.compile(r"maxSequenceLen: (\d{1,12})")
-_ADJUSTED = re.compile(r"Adjusted max_seq_len to (\d{1,12})|reduced to (\d{1,12})")
-_VERSION = re.compile(
+_ALLOCATED = lazy_pattern(r"Allocated ([\d.]{1,12}) GiB for max tokens in paged KV cache \((\d{1,15})\)")
+_USING = lazy_pattern(r"Using (\d{1,15}) tokens in paged KV cache")
+_MAX_TOKENS = lazy_pattern(r"Max tokens in paged KV cache: (\d{1,15})\.")
+_BYTES = lazy_pattern(r"Allocate (\d{1,18}) bytes for k/v cache")
+_CAPACITY = lazy_pattern(r"total_kv_blocks=(\d{1,12}), kv_cache_block_size=(\d{1,6}), max_kv_tokens=(\d{1,15})")
+_PER_BLOCK = lazy_pattern(r"(?:Number of )?tokens per block(?:: |=)(\d{1,6})")
+_PRIMARY = lazy_pattern(r"primary blocks=(\d{1,12})|blocks in KV cache primary pool: (\d{1,12})")
+_SEQUENCE = lazy_pattern(r"max sequence length=(\d{1,12})")
+_MAX_SEQ_LEN = lazy_pattern(r"(?<![\w.])max_seq_len=(\d{1,12}), max_num_(?:requests|tokens)=")
+_SEQUENCE_LEN = lazy_pattern(r"maxSequenceLen: (\d{1,12})")
+_ADJUSTED = lazy_pattern(r"Adjusted max_seq_len to (\d{1,12})|reduced to (\d{1,12})")
+_VERSION = lazy_pattern(
     r"TensorRT[- ]LLM version: ?v?(\d{1,2}\.\d{1,3}[\w.+-]{0,40})|tensorrt_llm(?:==|-)(\d{1,2}\.\d{1,3}\.\d{1,3}[\w.]{0,20})"
 )
-_SERVE = re.compile(r"trtllm-serve(?: serve)?\s{1,20}(?!-|disaggregated)([\w./:@-]{2,512})")
+_SERVE = lazy_pattern(r"trtllm-serve(?: serve)?\s{1,20}(?!-|disaggregated)([\w./:@-]{2,512})")
 _FATAL = (
     "larger than the maximum number of tokens",
     "Insufficient memory for KV",
@@ -89,7 +90,7 @@ def _read(record: Record) -> Iterator[Said]:
     if match := _ALLOCATED.search(text):
         yield Said("kv_gib", float(match[1]) if match[1].count(".") < 2 else 0.0)
         yield Said("kv_pool_tokens", int(match[2]), 90)
-    elif match := _USING.search(text):
+    elif match := _USING.search(text) or _MAX_TOKENS.search(text):
         yield Said("kv_pool_tokens", int(match[1]), 90)
     elif match := _BYTES.search(text):
         yield Said("kv_gib", int(match[1]) / 2**30)

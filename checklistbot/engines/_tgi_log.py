@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -21,18 +20,17 @@ from checklistbot.engines._log import (
     read_flags,
     whole,
 )
+from checklistbot.lazy import pattern
 
-_POOL = re.compile(r"(?:Setting|Inferred) max batch total tokens(?: to|:) (\d{1,15})")
-_BLOCKS = re.compile(r"KV-cache blocks: (\d{1,12}), size: (\d{1,6})")
-_CONTEXT = re.compile(
+_POOL = pattern(r"(?:Setting|Inferred) max batch total tokens(?: to|:) (\d{1,15})")
+_BLOCKS = pattern(r"KV-cache blocks: (\d{1,12}), size: (\d{1,6})")
+_CONTEXT = pattern(
     r"(?:Maximum total tokens|Default `?max_total_tokens`?|`?max_total_tokens`?) (?:defaulted )?to (\d{1,12})"
 )
-_PIPELINE = re.compile(r"no pipeline tag found for model (\S{1,512})")
-_DOWNLOAD = re.compile(
-    r"(?:Starting check and download process for|Successfully downloaded weights for) ([\w./-]{1,512})"
-)
-_ARGUMENT = re.compile(r"(?<!\w)([a-z_]{4,40}): (?:Some\(\s{0,12})?(\"[^\"]{0,512}\"|[\w.-]{1,64})")
-_VERSION = re.compile(r"text-generation-inference:(\d{1,2}\.\d{1,3}\.\d{1,3}(?:-rocm|-intel)?)(?![\w])")
+_PIPELINE = pattern(r"no pipeline tag found for model (\S{1,512})")
+_DOWNLOAD = pattern(r"(?:Starting check and download process for|Successfully downloaded weights for) ([\w./-]{1,512})")
+_ARGUMENT = pattern(r"(?<!\w)([a-z_]{4,40}): (?:Some\(\s{0,12})?(\"[^\"]{0,512}\"|[\w.-]{1,64})")
+_VERSION = pattern(r"text-generation-inference:(\d{1,2}\.\d{1,3}\.\d{1,3}(?:-rocm|-intel)?)(?![\w])")
 _FATAL = ("NotEnoughMemory", "Not enough memory to handle", "max_total_tokens` must be <= `max_batch_total_tokens")
 
 

@@ -27,54 +27,60 @@ from checklistbot.engines._log import (
     settle_ranks,
     whole,
 )
+from checklistbot.lazy import pattern as lazy_pattern
 from checklistbot.model import Scalar
 
-_TOKENS = re.compile(r"KV cache size: (\d[\d,]{0,20}) tokens")
-_CONCURRENCY = re.compile(
-    r"[Mm]aximum concurrency for (\d[\d,]{0,20}) tokens per request: (\d{1,9}(?:\.\d{1,6})?) ?[x×]"
+#: Markdown marks may stand around the numbers where people quote the line.
+_TOKENS = lazy_pattern(r"KV cache size[:=|\s*`≈~]{1,8}(\d[\d,]{0,20})[*`]{0,2} ?tokens")
+_CONCURRENCY = lazy_pattern(
+    r"[Mm]aximum concurrency for [*`]{0,2}(\d[\d,]{0,20})[*`]{0,2} tokens per request[:=|\s*`≈~]{1,8}(\d{1,9}(?:\.\d{1,6})?) ?[x×]"
 )
-_CONCURRENCY_PROSE = re.compile(
+_CONCURRENCY_PROSE = lazy_pattern(
     r"(\d[\d,]{3,20}) tokens,? (?:at |and )?(\d{1,6}(?:\.\d{1,6})?) ?[x×] concurrency at (\d[\d,]{3,20})"
 )
-_BLOCKS = re.compile(
+_BLOCKS = lazy_pattern(
     r"(?<![\w.])(?:# )?(GPU|cuda|CUDA|TPU|tpu|HPU|hpu|XPU|xpu|NPU|npu|rocm|neuron|MUSA|musa|CPU) blocks: (\d{1,12})"
 )
-_AVAILABLE = re.compile(r"Available KV cache memory: (-?[\d.]{1,20}) GiB")
-_RESERVED = re.compile(r"reserved for KV Cache is (-?[\d.]{1,20}) ?GiB")
-_PROFILED = re.compile(r"kv_cache_size=(-?[\d.]{1,20}) ?GiB")
-_FRACTION_V0 = re.compile(r"gpu_memory_utilization ?(?:\(|=)(\d?\.?\d{1,8})")
-_FRACTION = re.compile(
+_AVAILABLE = lazy_pattern(r"Available KV cache memory: (-?[\d.]{1,20}) GiB")
+_RESERVED = lazy_pattern(r"reserved for KV Cache is (-?[\d.]{1,20}) ?GiB")
+_PROFILED = lazy_pattern(r"kv_cache_size=(-?[\d.]{1,20}) ?GiB")
+_FRACTION_V0 = lazy_pattern(r"gpu_memory_utilization ?(?:\(|=)(\d?\.?\d{1,8})")
+_FRACTION = lazy_pattern(
     r"(?:The current --gpu-memory-utilization=|increase --gpu-memory-utilization from |[Gg]pu-memory-utilization=)(\d?\.\d{1,8})"
 )
-_DESIRED = re.compile(r"[Dd]esired GPU memory utilization (?:is )?\((\d?\.?\d{1,8}),")
-_SEQ_LEN = re.compile(r"max seq len \((\d{1,12})\)")
-_STORED = re.compile(r"stored in (?:the )?KV cache \((\d{1,12})\)")
-_NEEDED = re.compile(r"(\d[\d.]{0,12}) ?GiB KV cache is needed")
-_AVAILABLE_FATAL = re.compile(r"available KV cache memory \((-?[\d.]{1,12}) ?GiB\)")
-_ESTIMATED = re.compile(r"estimated maximum model length is (\d[\d,]{0,15})")
-_CONTEXT = re.compile(r"Using max model len (\d{1,12})")
-_AUTO = re.compile(
+_DESIRED = lazy_pattern(r"[Dd]esired GPU memory utilization (?:is )?\((\d?\.?\d{1,8}),")
+_SEQ_LEN = lazy_pattern(r"max seq len \((\d{1,12})\)")
+_STORED = lazy_pattern(r"stored in (?:the )?KV cache \((\d{1,12})\)")
+_NEEDED = lazy_pattern(r"(\d[\d.]{0,12}) ?GiB KV cache is needed")
+_AVAILABLE_FATAL = lazy_pattern(r"available KV cache memory \((-?[\d.]{1,12}) ?GiB\)")
+_ESTIMATED = lazy_pattern(r"estimated maximum model length is (\d[\d,]{0,15})")
+_CONTEXT = lazy_pattern(r"Using max model len (\d{1,12})")
+_AUTO = lazy_pattern(
     r"Auto-fit max_model_len: (?:reduced from (\d{1,12}) to (\d{1,12})|full model context length (\d{1,12}) fits)"
 )
-_INIT = re.compile(r"Initializing an? (V1 )?LLM engine \(v?([^)\s]{1,80})\)")
-_VERSION = re.compile(
+_INIT = lazy_pattern(r"Initializing an? (V1 )?LLM engine \(v?([^)\s]{1,80})\)")
+_VERSION = lazy_pattern(
     r"vLLM API server version (\S{1,80})|vLLM server version ([^\s,]{1,80})|█\s{1,8}version (\S{1,80})"
     r"|(?<![\w./-])(?:v|V)LLM(?: [Vv]ersion)?[:*` =]{1,6}v?(\d{1,2}\.\d{1,3}\.\d{1,3}[\w.+-]{0,60})"
     r"|vllm/vllm-openai:v(\d{1,2}\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4})?)|(?<![\w-])vllm==(\d{1,2}\.\d{1,3}[\w.+-]{0,40})"
     r"|(?<![\w./-])vLLM v?(\d\.\d{1,3}\.\d{1,3}[\w.+-]{0,60})(?![\w.])"
 )
-_MODEL = re.compile(
+_MODEL = lazy_pattern(
     r"█\s{1,8}model\s{1,8}(\S{1,512})|serving model (\S{1,512})|Starting to load model ([^\s.][^\s]{0,512}?)\.\.\."
 )
-_ATTENTION_BLOCK = re.compile(r"[Ss]etting attention block size to (\d{1,7}) tokens")
-_DTYPE = re.compile(r"kv_cache_dtype=(torch\.\w{1,40})|Using (fp8\w{0,10}) data type to store kv ?cache")
-_ROLE = re.compile(r"kv_role['\"]?(?:=|: ?)['\"]?(kv_producer|kv_consumer|kv_both)")
-_PAIR = re.compile(
+_ATTENTION_BLOCK = lazy_pattern(r"[Ss]etting attention block size to (\d{1,7}) tokens")
+_DTYPE = lazy_pattern(r"kv_cache_dtype=(torch\.\w{1,40})|Using (fp8\w{0,10}) data type to store kv ?cache")
+_ROLE = lazy_pattern(r"kv_role['\"]?(?:=|: ?)['\"]?(kv_producer|kv_consumer|kv_both)")
+_PAIR = lazy_pattern(
     r"(?<![\w.-])['\"]?([a-z][a-z_]{2,60})['\"]?(?:=|: )"
     r"(\[?'[^'\\]{0,2048}'|\[?\"[^\"\\]{0,2048}\"|None|True|False|-?\d[\d.]{0,30}|[\w./:-]{1,512})"
 )
-_SERVE = re.compile(r"vllm serve\s{1,20}(?!-)([\w./:@~-]{2,512})")
-_LAST_WORD = re.compile(r"\s((?:/|\./|~)[\w./:@~-]{2,512}|[\w.-]{2,100}/[\w.-]{2,200})\Z")
+#: A dump keeps the order of the engine's arguments: a type just before the scheduler's first argument is the cache's.
+_CUT_DUMP = lazy_pattern(
+    r"\W{0,3}'(fp8\w{0,8}|nvfp4|bfloat16|auto)', '(?:max_num_|enable_prefix_caching|num_gpu_blocks)"
+)
+_SERVE = lazy_pattern(r"vllm serve\s{1,20}(?!-)([\w./:@~-]{2,512})")
+_LAST_WORD = lazy_pattern(r"\s((?:/|\./|~)[\w./:@~-]{2,512}|[\w.-]{2,100}/[\w.-]{2,200})\Z")
 _ENTRY = ("vllm serve", "vllm.entrypoints", "vllm/vllm-openai", "dynamo.vllm")
 _FATAL = (
     "No available memory for the cache blocks",
@@ -190,6 +196,9 @@ def _dumps(text: str) -> Iterator[Said]:
         if "non-default args" in text and text.rstrip().endswith("}") and "tensor_parallel_size" not in text:
             # The dump holds all that differs from a default, and is whole.
             yield Said("tensor_parallel", 1, FOLLOWS)
+    elif match := _CUT_DUMP.match(text):
+        yield Said("kv_cache_dtype", match[1], 55)
+        yield from _arguments(text, 55)
     elif "'max_num_seqs':" in text or "'gpu_memory_utilization':" in text:
         # The tail of a dump whose head was cut off.
         yield from _arguments(text, 55)
@@ -203,6 +212,8 @@ def _pool(text: str) -> Iterator[Said]:
         yield Said("factor", float(match[2]))
         yield Said("context_length", whole(match[3]) or 0, 80)
     elif found := _BLOCKS.findall(text):
+        if found[0][0] in ("HPU", "hpu"):
+            yield Said("device_page", 128)
         # "# CPU blocks" stands behind the device's own; alone it is the pool of a CPU server.
         yield Said("blocks", int(next((count for device, count in found if device != "CPU"), found[0][1])))
     if match := _CONCURRENCY.search(text):
@@ -325,7 +336,7 @@ def _page(notes: Notes, blocks: int) -> int:
     if factor and context and blocks:
         shown = factor * context / blocks
         return next((page for page in _PAGES if abs(shown - page) / page < 0.04), 16)
-    return 16
+    return int(notes.number("device_page") or 16)
 
 
 def _fits(notes: Notes) -> bool | None:

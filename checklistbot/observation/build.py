@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from checklistbot.encode import Untrusted, redact
 from checklistbot.engines._log import FOLLOWS, Notes
+from checklistbot.lazy import pattern
 from checklistbot.model import FACT_NAMES, Candidate, Deployment, Fact, Observation, Scalar, Source
 
 #: What an observation of a pool was taken under, besides the facts of the same name.
@@ -113,7 +114,7 @@ def _typed(facts: dict[str, Fact]) -> dict[str, Any]:
     return dict(facts)
 
 
-_ROLE_WORD = re.compile(r"(?i)(?<![a-z])(prefill|decode)(?:er|r)?(?![a-z])")
+_ROLE_WORD = pattern(r"(?i)(?<![a-z])(prefill|decode)(?:er|r)?(?![a-z])")
 
 
 def _role_of(text: str) -> str | None:

@@ -14,55 +14,57 @@ from datetime import UTC, datetime
 from typing import Final
 
 from checklistbot.engines._log import Record
+from checklistbot.lazy import pattern
 
-_ANSI = re.compile(
+_ANSI = pattern(
     r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)?|[@-Z\\-_])"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
 )
 #: ANSI sequences whose escape character was lost on the way to a forum.
-_ANSI_BARE = re.compile(r"(?:(?<=^)|(?<=[\s)\]]))\[(?:\d{1,3};){0,4}\d{0,3}m")
+_ANSI_BARE = pattern(r"(?:(?<=^)|(?<=[\s)\]]))\[(?:\d{1,3};){0,4}\d{0,3}m")
 
 _RANKS = r"(?: ?(?:DP|PP|ATTN_CP|MOE_DP|TP|EP)\d{1,5})"
 _CLOCK = r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
-_SGLANG = re.compile(rf"\[({_CLOCK})?({_RANKS}{{0,6}})\] ?")
-_VLLM = re.compile(
+_SGLANG = pattern(rf"\[({_CLOCK})?({_RANKS}{{0,6}})\] ?")
+_VLLM = pattern(
     r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) "
     r"(?:(?:\d{4}-)?(\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d{1,6})? |\.\.\. )?\[?[\w./-]{1,200}\.py:\d{1,6}\] ?"
 )
-_PROCESS = re.compile(
+_PROCESS = pattern(
     r"\(([A-Za-z_][\w:.<>/-]{0,120}(?:\([^()]{0,80}(?:\([^()]{0,80}\))?[^()]{0,10}\))?)"
     r"((?: rank=\d{1,6})?) pid=(\d{1,9})(?:, ip=[\d.a-fA-F:]{3,45})?(?:, actor_id=\w{1,64})?\) ?"
 )
-_COMPOSE = re.compile(r"([A-Za-z0-9][\w.-]{0,127}?)[ \t]{0,64}\|(?: |$)")
-_KUBECTL = re.compile(r"\[pod/([^\]\s/]{1,253})/([^\]\s]{1,253})\] ?")
-_STERN = re.compile(
+_COMPOSE = pattern(r"([A-Za-z0-9][\w.-]{0,127}?)[ \t]{0,64}\|(?: |$)")
+_KUBECTL = pattern(r"\[pod/([^\]\s/]{1,253})/([^\]\s]{1,253})\] ?")
+_STERN = pattern(
     r"([a-z0-9][-a-z0-9.]{0,252}-(?:\d{1,4}|[a-z0-9]{5,10})) "
     r"([a-z0-9][-a-z0-9]{0,62})(?: \||:)? (?=\[|\(|INFO|WARN|ERROR|\d{4}-)"
 )
-_CRI = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) std(?:out|err) [FP] ")
-_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?[ \t|,]{1,4}")
-_SYSLOG = re.compile(
+_CRI = pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) std(?:out|err) [FP] ")
+_ISO = pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?[ \t|,]{1,4}")
+_SYSLOG = pattern(
     r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.:+Z-]{0,20}) "
     r"([\w.-]{1,128}) ([\w@.:/\\-]{1,128}?)(?:\[(\d{1,9})\])?: "
 )
-_TORCH_RANK = re.compile(r"\[(?:rank|default)(\d{1,5})\]:? ?")
-_TASK = re.compile(r"(\d{1,5}): {1,3}(?=\[|\(|INFO|WARNING|ERROR)")
-_QUOTE = re.compile(r"(?:[>▎▏│┃⏎]|//|\|(?= )|#(?=\s|$))[ \t]{0,8}")
-_BULLET = re.compile(r"(?:[-*•] |\d{1,3}[.)] )(?=\S)")
-_ROLE = re.compile(
+_GPU = pattern(r"\[gpu(?:_id)?=(\d{1,5})\] ?")
+_TORCH_RANK = pattern(r"\[(?:rank|default)(\d{1,5})\]:? ?")
+_TASK = pattern(r"(\d{1,6})(?::|\t| {1,3}\||) {0,4}(?=\[\d{4}|\[TP|\(|INFO|WARNING|ERROR)")
+_QUOTE = pattern(r"(?:[>▎▏│┃⏎]|//|\|(?= )|#(?=\s|$))[ \t]{0,8}")
+_BULLET = pattern(r"(?:[-*•] |\d{1,3}[.)] )(?=\S)")
+_ROLE = pattern(
     r"(prefill|decode)(?:[ _-](?:node|leg|server|worker|side))?(?: {0,3}\([^()]{1,40}\))?[:\s]{1,20}(?=\[)",
     re.IGNORECASE,
 )
-_APP = re.compile(r"[\w.-]{1,80}\.(?:js|ts|go|rs|mjs):\d{1,6} \[[\w.-]{1,60}\] ")
-_LEVEL = re.compile(r"(?:INFO|WARNING|WARN|ERROR|DEBUG)\b:? {1,4}")
+_APP = pattern(r"[\w.-]{1,80}\.(?:js|ts|go|rs|mjs):\d{1,6} \[[\w.-]{1,60}\] ")
+_LEVEL = pattern(r"(?:INFO|WARNING|WARN|ERROR|DEBUG)\b:? {1,4}")
 _NO_SERVICE = frozenset(("INFO", "WARNING", "WARN", "ERROR", "DEBUG", "CRITICAL", "TRACE", "NOTICE"))
 #: How engines begin a line whose head is part of the message: it stays, and the line is one of its own.
-_MARK = re.compile(
+_MARK = pattern(
     r"\[(?:TensorRT-LLM|TRT-LLM|TM|Gloo)[^\]\n]{0,40}\]|\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\]|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d"
     r"|time=\S{10,40} level=|(?:llama|ggml|print|load|srv|slot|common|main|set|build)[\w: ]{0,40}: |[A-Z]\w{2,30}(?:Error|Exception): "
 )
 #: Where a message of its own is glued to what stands before it (a progress bar, prose).
-_GLUED = re.compile(
+_GLUED = pattern(
     rf"(?=\[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?{_RANKS}{{0,6}}\] )"
     r"|(?=\([A-Za-z_]\w{0,60}(?: rank=\d{1,6})? pid=\d{1,9}\) (?:INFO|WARNING|ERROR|CRITICAL) )"
     r"|(?<=\S)(?=(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[)"
@@ -109,7 +111,9 @@ def _take(text: str, prefix: _Prefix) -> int:
     """The length of one prefix at the head of ``text``, noted in ``prefix``; 0 if there is none."""
     first = text[:1]
     if first == "[":
-        if match := _KUBECTL.match(text):
+        if match := _GPU.match(text):
+            prefix.rank = f"TP{match[1]}"
+        elif match := _KUBECTL.match(text):
             prefix.stream = f"{match[1]}/{match[2]}"
         elif (match := _SGLANG.match(text)) and (match[1] or match[2]):
             prefix.seconds = seconds_of(match[1]) if match[1] else prefix.seconds
@@ -122,9 +126,10 @@ def _take(text: str, prefix: _Prefix) -> int:
             _process(match, prefix)
         return _fresh(match, prefix)
     if first.isdigit():
-        if match := _CRI.match(text) or _SYSLOG.match(text):
-            if match.re is _SYSLOG:
-                prefix.stream = prefix.stream or match[2]
+        if match := _CRI.match(text):
+            pass
+        elif match := _SYSLOG.match(text):
+            prefix.stream = prefix.stream or match[2]
         elif match := _ISO.match(text):
             prefix.seconds = (
                 prefix.seconds if prefix.seconds is not None else seconds_of(match[0].rstrip(" |\tZ,")[:19])

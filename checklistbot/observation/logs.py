@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import BinaryIO, Final
 
 from checklistbot.engines._log import MAX_RANKS, Entry, LogGrammar, Notes, Record, Said, grammars
+from checklistbot.lazy import pattern
 from checklistbot.model import (
     Deployment,
     InputError,
@@ -44,6 +45,8 @@ _IDENTITY: Final = (
     "data_parallel",
     "role",
 )
+#: What the first node of a server says, and a worker does not.
+_SPEAKS: Final = ("kv_pool_tokens", "blocks", "fatal", "context_length", "model", "served_model_name")
 #: What makes a start worth reporting.
 _TELLING: Final = (
     "kv_pool_tokens",
@@ -189,17 +192,19 @@ class LogReader:
         widths: dict[int, int] = {}
         for record in found:
             widths[record.raw_length] = widths.get(record.raw_length, 0) + 1
-        done = 0
+        done = listed = 0
         for index, record in enumerate(found):
-            if index < done or not self._anchor.search(record.text):
+            # Comments in an argument list are no part of it, and are read for themselves.
+            if index < done or (index < listed and not record.comment) or not self._anchor.search(record.text):
                 continue
             if record.text.endswith("\\") or (_is_argument(record) and not record.comment):
-                yield self._command(found, index)
+                command, listed = self._command(found, index)
+                yield command
                 continue
             text, done = self._wrapped(found, index, widths)
             yield record if text is record.text else replace(record, text=text)
 
-    def _command(self, found: list[Record], index: int) -> Record:
+    def _command(self, found: list[Record], index: int) -> tuple[Record, int]:
         """A launch command, or one line of an argument list, with the lines that belong to it."""
         start = index
         while start and index - start < _COMMAND_LINES and _continues(found[start - 1], found[start]):
@@ -208,12 +213,14 @@ class LogReader:
         while stop < len(found) and stop - start < _COMMAND_LINES and _continues(found[stop - 1], found[stop]):
             stop += 1
         words = [record.text.rstrip("\\").strip(" ,") for record in found[start:stop] if not record.comment]
-        return replace(found[index], number=found[start].number, text=" ".join(words)[:_JOIN_LENGTH])
+        return replace(found[index], number=found[start].number, text=" ".join(words)[:_JOIN_LENGTH]), stop
 
     def _wrapped(self, found: list[Record], index: int, widths: dict[int, int]) -> tuple[str, int]:
         """A message with the lines that it was wrapped over, and the index behind them."""
         record = found[index]
         text = record.text
+        if text.endswith((")", "}")) and _DUMP.search(text):
+            return text, index + 1
         block = text.endswith(("{", "("))
         for at in range(index + 1, min(len(found), index + 1 + (_BLOCK_LINES if block else _JOIN_LINES))):
             previous, after = found[at - 1], found[at]
@@ -257,6 +264,8 @@ class LogReader:
         key = (record.stream, grammar.engine)
         server = self.servers.get(key)
         if server is None:
+            if not any(one.claims for one in said):
+                return
             if len(self.servers) >= MAX_SERVERS:
                 return
             server = self.servers[key] = _Server(grammar, record.stream, [Notes(record.number)])
@@ -362,11 +371,13 @@ class LogReader:
 
 
 #: "Model: org/name" of an issue form, and what /v1/models answered.
-_MODEL_HINT = re.compile(
+_MODEL_HINT = pattern(
     r"(?:^|\s)\**[Mm]odel(?: (?:name|path|id))?\**: ?\**[ `\"']{0,3}(?:((?:[\w.-]{1,100}/)[\w./-]{1,300})|([A-Za-z][\w.-]*-[\w.-]+)\W*$)"
 )
-_LENGTH_HINT = re.compile(r"\"max_model_len\": ?(\d{1,12})")
-_PID = re.compile(r" ?pid=\d+")
+_LENGTH_HINT = pattern(r"\"max_model_len\": ?(\d{1,12})")
+#: An argument dump that ends in its bracket is whole.
+_DUMP = pattern(r"server_args=|args: (?:Namespace\(|\{)")
+_PID = pattern(r" ?pid=\d+")
 
 
 def _is_argument(record: Record) -> bool:
@@ -409,7 +420,20 @@ def _merged(servers: list[_Server], name: str) -> list[_Server]:
             _absorb(named[0], bare[0])
             servers.remove(bare[0])
     telling = [server for server in servers if any(_tells(notes) for notes in server.starts)]
+    telling = [server for server in telling if not _is_worker(server, telling)]
     return telling or servers[:1]
+
+
+def _is_worker(server: _Server, servers: list[_Server]) -> bool:
+    """True for the log of a further node of a server whose first node is in the same log: the first one speaks for
+    all."""
+    others = [one for one in servers if one is not server and one.grammar is server.grammar]
+    node = server.now.number("node_rank")
+    if node:
+        return any(not one.now.number("node_rank") for one in others)
+    if any(server.now.has(key) for key in _SPEAKS):
+        return False
+    return any(one.now.settled for one in others)
 
 
 def _hosted(servers: list[_Server], name: str) -> list[_Server]:

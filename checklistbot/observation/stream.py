@@ -8,6 +8,7 @@ than one regular expression of all of them, and constant.
 
 from __future__ import annotations
 
+import codecs
 import io
 import sys
 import zlib
@@ -91,6 +92,33 @@ class Gunzip(io.RawIOBase):
         super().close()
 
 
+class _Utf16(io.RawIOBase):
+    """UTF-16 (what PowerShell writes) as UTF-8, as it is read."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+        self._pending = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        while not self._pending:
+            data = self._raw.read(LINE)
+            self._pending = self._decoder.decode(data, final=not data).encode("utf-8", "replace")
+            if not data:
+                break
+        piece, self._pending = self._pending[: len(view)], self._pending[len(view) :]
+        view[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
 def open_stream(path: str) -> BinaryIO:
     """A log for reading; ``-`` is standard input. Gzip is known by its first bytes, whatever the name.
 
@@ -99,12 +127,16 @@ def open_stream(path: str) -> BinaryIO:
     try:
         raw: BinaryIO = sys.stdin.buffer if path == "-" else Path(path).open("rb")  # noqa: SIM115  (the caller closes it)
         buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
-        zipped = buffered.peek(2)[:2] == b"\x1f\x8b"
+        start = buffered.peek(2)[:2]
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror or 'unreadable'}): name an existing log file"
         ) from error
-    return io.BufferedReader(Gunzip(buffered), BLOCK) if zipped else buffered
+    if start == b"\x1f\x8b":
+        return io.BufferedReader(Gunzip(buffered), BLOCK)
+    return (
+        io.BufferedReader(_Utf16(buffered), BLOCK) if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else buffered
+    )
 
 
 def was_cut(stream: BinaryIO) -> bool:

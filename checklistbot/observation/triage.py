@@ -7,7 +7,6 @@ trace. Nothing of a message is kept but numbers, the time, and an id that is a p
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from typing import Any, BinaryIO, Final, Literal
 
 from checklistbot.engines._log import Record
 from checklistbot.engines.base import below, version_of
+from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, InputError, Skipped
 from checklistbot.observation.lines import records
 from checklistbot.observation.logs import LogReader, all_anchors, all_words, ending
@@ -37,18 +37,18 @@ _ANCHORS: Final = (
     b"Releasing expired KV blocks",
 )
 _ID = r"([A-Za-z0-9][\w.:-]{0,127})"
-_REJECTED = re.compile(
+_REJECTED = pattern(
     r"Input length \((\d{1,12}) tokens\) exceeds the maximum allowed length \((\d{1,12}) tokens\)"
     rf"(?:[^=\n]{{0,120}}(?:self\.)?rid=['\"]?{_ID})?"
 )
-_TRUNCATED = re.compile(
+_TRUNCATED = pattern(
     r"Request length is longer than the KV cache pool size or the max context length\. Truncated\. "
     r"len\(req\.origin_input_ids\)=(\d{1,12}), max_req_input_len=(\d{1,12})"
 )
-_CORRUPTION = re.compile(rf"Context corruption detected: Request {_ID}(?![\w.:-])")
-_CHECKSUM = re.compile(rf"KV checksum mismatch req={_ID}(?![\w.:-])")
-_INVALID = re.compile(rf"Potentially invalid KV blocks for unrecognized request {_ID}(?![\w.:-])")
-_EXPIRED = re.compile(rf"Releasing expired KV blocks for request {_ID}(?![\w.:-]).{{0,80}}?retrieved by 0 ")
+_CORRUPTION = pattern(rf"Context corruption detected: Request {_ID}(?![\w.:-])")
+_CHECKSUM = pattern(rf"KV checksum mismatch req={_ID}(?![\w.:-])")
+_INVALID = pattern(rf"Potentially invalid KV blocks for unrecognized request {_ID}(?![\w.:-])")
+_EXPIRED = pattern(rf"Releasing expired KV blocks for request {_ID}(?![\w.:-]).{{0,80}}?retrieved by 0 ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,10 @@ def patterns() -> dict[str, re.Pattern[str]]:
         "checklistbot.observation.triage",
     ]:
         for name, value in vars(importlib.import_module(module)).items():
-            if isinstance(value, re.Pattern):
-                found[f"{module}.{name}"] = value
+            source = getattr(value, "_source", None)  # a pattern that is compiled when it is first used
+            if isinstance(value, re.Pattern) or isinstance(source, str):
+                found[f"{module}.{name}"] = re.compile(source, value._flags) if isinstance(source, str) else value
+    assert len(found) > 80
     return found
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 
 from checklistbot.model import Deployment
-from checklistbot.observation.logs import LogReading, read_log
+from checklistbot.observation.logs import LogReading, open_log, read_log
 
 
 def reading(text: str, name: str = "boot.log") -> LogReading:
@@ -219,6 +220,9 @@ PREFIXES = {
     "cri": "2026-10-02T07:01:20.123456789Z stderr F ",
     "docker": "2026-10-02T07:01:20.123456789Z ",
     "journal": "Oct 02 07:01:20 node7 otter[991]: ",
+    "journal-iso": "2026-10-02T07:01:20+0000 node7 otter[991]: ",
+    "stern": "otter-6f7d9c8b5d-x2x4z server ",
+    "numbered": "   17\t",
     "ray": "(RayWorkerWrapper pid=41262, ip=10.0.0.1) ",
     "serve": "(ServeReplica:default:LLMServer:otter pid=41262) ",
     "quote": "> ",
@@ -394,6 +398,61 @@ def test_other_engines(engine: str) -> None:
     server = only(text)
     assert {name: value for name, value in values(server).items() if name in expected} == expected
     assert server.fits_full_context is fits
+
+
+def test_dumps_of_one_engine_are_not_anothers() -> None:
+    lines = (
+        "INFO 06-10 10:00:00 llm_engine.py:161] Initializing an LLM engine (v0.4.3) with config: model='acme/Otter', "
+        "max_seq_len=8192, tensor_parallel_size=1, kv_cache_dtype=auto, served_model_name=acme/Otter)\n"
+        "INFO 06-10 10:00:30 gpu_executor.py:83] # GPU blocks: 27959, # CPU blocks: 2048\n"
+    )
+    server = only(lines)
+    assert (server.engine.value, server.kv_pool_tokens.value, server.context_length.value) == ("vllm", 447344, 8192)
+
+
+def test_oldest_sglang_lines() -> None:
+    server = only(
+        "server_args=ServerArgs(model_path='acme/Otter', tp_size=1, mem_fraction_static=0.88, context_length=None)\n"
+        "[gpu=0] Load weight begin. avail mem=78.58 GB\n[gpu=0] Memory pool end. avail mem=10.23 GB\n"
+        "[gpu=0] max_total_num_tokens=455122, max_prefill_tokens=16384, max_running_requests=7111, context_len=32768\n"
+    )
+    assert (server.kv_pool_tokens.value, server.memory_fraction.value, server.model.value) == (
+        455122,
+        0.88,
+        "acme/Otter",
+    )
+
+
+def test_further_nodes_of_a_server_are_no_servers() -> None:
+    lines = [
+        f"[pod/otter-{pod}/sglang] [2026-01-01 10:00:0{rank}] server_args=ServerArgs(model_path='acme/Otter', nnodes=2, "
+        f"node_rank={rank}, tp_size=16, mem_fraction_static=0.8)\n"
+        f"[pod/otter-{pod}/sglang] [2026-01-01 10:02:00 TP{8 * rank}] KV Cache is allocated. #tokens: 5000, KV size: 1.00 GB\n"
+        for rank, pod in enumerate(["0", "0-1"])
+    ]
+    assert only("".join(lines)).name == "otter-0/sglang"
+
+
+def test_a_command_is_one_start() -> None:
+    result = reading(
+        "docker run --gpus all vllm/vllm-openai:v0.11.2 \\\n  --model acme/Otter --max-model-len 40960 \\\n  --kv-cache-dtype fp8\n"
+        "(EngineCore_DP0 pid=100) INFO 11-20 10:00:00 [kv_cache_utils.py:1229] GPU KV cache size: 150,000 tokens\n"
+    )
+    assert not result.earlier
+    assert values(result.servers[0])["engine_version"] == "0.11.2"
+
+
+def test_quoted_in_a_table() -> None:
+    server = only(
+        "| GPU KV cache size | **123,456** tokens |\n| Maximum concurrency for 32,768 tokens per request | 3.77x |\n"
+    )
+    assert (server.kv_pool_tokens.value, server.context_length.value) == (123456, 32768)
+
+
+def test_utf_16(tmp_path: Path) -> None:
+    path = tmp_path / "boot.log"
+    path.write_text(VLLM, encoding="utf-16")
+    assert values(open_log(str(path)).servers[0])["kv_pool_tokens"] == 70016
 
 
 def test_nothing_is_made_of_nothing() -> None:
