@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, str]] = {
     "draft": "Write the pre-deploy checklist, by an LLM or the built-in drafter.",
     "script": "Render a CI script from a checklist or a report.",
     "publish": "Post the comment of an earlier review to its pull request.",
+    "init": "Write a commented .checklistbot.yml and the GitHub workflow.",
     "explain": "Explain a rule or an advisory, offline.",
     "schema": "Print one of the JSON Schemas.",
     "completion": "Print the completion script for bash, zsh or fish.",

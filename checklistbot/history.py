@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from checklistbot.changes import pair
-from checklistbot.config import Config
+from checklistbot.config import FILE_NAME, Config
 from checklistbot.discovery import discover
 from checklistbot.discovery.git import Repository, find_top
 from checklistbot.discovery.tree import open_tree, resolve
@@ -81,7 +81,9 @@ def file_days(path: Path, revision: str) -> Callable[[str], date | None] | None:
 
     @cache
     def day(name: str) -> date | None:
-        changed = repository.last_change(commit, posixpath.normpath(posixpath.join(prefix, name)))
+        # The config stands at the top of the repository, whatever PATH is.
+        places = [posixpath.normpath(posixpath.join(prefix, name)), *([name] if name == FILE_NAME else [])]
+        changed = next((found for place in places if (found := repository.last_change(commit, place))), None)
         return repository.committed(changed) if changed else None
 
     return day

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
-from typing import Literal
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
 
 import click
 
@@ -13,12 +14,8 @@ from checklistbot.commands import _options as shared
 from checklistbot.config import Config
 from checklistbot.model import UsageError
 
-_WORDS = {
-    "en": {"rule": "rule", "advisory": "advisory", "subsumes": "Also speaks for", "fixed": "Fixed in", "floor": "Asked for",
-           "below": "below {bound}", "sources": "Sources", "do": "What to do", "as-of": "Knowledge of"},
-    "ko": {"rule": "규칙", "advisory": "권고", "subsumes": "함께 다루는 권고", "fixed": "수정 버전", "floor": "요구 버전",
-           "below": "{bound} 미만", "sources": "출처", "do": "할 일", "as-of": "지식 기준일"},
-}  # fmt: skip
+_AS_OF: Final = {"en": "Knowledge of", "ko": "지식 기준일"}
+_WIDTH: Final = 100
 
 
 @click.command(
@@ -46,36 +43,52 @@ def command(settings: shared.Settings, name: str | None) -> int:
 
 
 def _list(language: Literal["en", "ko"]) -> Iterator[str]:
-    width = max(map(len, [*rules.registry(), *knowledge.advisories()]))
+    width = max(map(len, rules.registry()))
     for rule in rules.registry().values():
         yield f"{rule.id:{width}}  {rule.summary[language]}"
     for advisory in knowledge.advisories().values():
-        yield f"{advisory.id:{width}}  {advisory.summary[language]}"
+        yield ""
+        yield advisory.id
+        yield from wrapped(advisory.summary[language], "  ")
 
 
 def _rule(name: str, language: Literal["en", "ko"]) -> Iterator[str]:
-    rule, words = rules.registry()[name], _WORDS[language]
-    yield f"{rule.id} ({words['rule']})"
-    yield ""
-    yield rule.summary[language]
-    for paragraph in rule.page.get(language, ()):
-        yield ""
-        yield paragraph
-    if rule.subsumes:
-        yield ""
-        yield f"{words['subsumes']}: {', '.join(rule.subsumes)}"
+    from checklistbot.rules import _pages as pages
+
+    rule = rules.registry()[name]
+    yield f"{rule.id} ({pages.word(language, 'rule')})"
+    yield from _page(pages.rule_paragraphs(rule, language), pages.rule_facts(rule, language))
 
 
 def _advisory(name: str, language: Literal["en", "ko"]) -> Iterator[str]:
-    advisory, words = knowledge.advisories()[name], _WORDS[language]
-    yield f"{advisory.id} ({words['advisory']}, {advisory.engine})"
+    from checklistbot.rules import _pages as pages
+
+    advisory = knowledge.advisories()[name]
+    yield f"{advisory.id} ({pages.word(language, 'advisory')})"
+    yield from _page(pages.advisory_paragraphs(advisory, language), pages.advisory_facts(advisory, language))
+    yield f"{_AS_OF[language]}: {rules.knowledge_date()}"
+
+
+def _page(paragraphs: Iterable[str], facts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for paragraph in paragraphs:
+        yield ""
+        yield from wrapped(paragraph)
     yield ""
-    yield advisory.summary[language]
-    yield ""
-    for tier in advisory.tiers:
-        yield f"- {words['below'].format(bound=tier.below)}: {tier.state[language]}"
-    yield ""
-    yield f"{words['do']}: {advisory.mitigation[language]}"
-    yield f"{words['fixed']}: {advisory.fixed_in or '-'}; {words['floor']}: {advisory.floor or advisory.fixed_in or '-'}"
-    yield f"{words['sources']}: {', '.join(advisory.sources)}"
-    yield f"{words['as-of']}: {rules.knowledge_date()}"
+    for label, value in facts:
+        yield from wrapped(f"{label}: {value}", hanging="  ")
+
+
+def wrapped(text: str, indent: str = "", hanging: str | None = None) -> Iterator[str]:
+    """The text in lines of at most 100 columns, where a Korean letter takes two."""
+    line, room = indent, _WIDTH
+    for word in text.split():
+        if line.strip() and _columns(line) + 1 + _columns(word) > room:
+            yield line
+            line = indent if hanging is None else hanging
+        line = f"{line} {word}" if line.strip() else f"{line}{word}"
+    if line.strip():
+        yield line
+
+
+def _columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -67,7 +67,7 @@ def evaluate(
         findings = list(_compared(findings, [_renamed(f, names) for f in _run(before, [])]))
     waivers = policy.Waivers(config, registry(), sources, today)
     findings = [
-        waivers.apply(policy.limited_baseline(finding, registry()[finding.rule], sources, today))
+        waivers.apply(policy.limited_baseline(finding, registry()[finding.rule], config, sources, today))
         for finding in findings
     ]
     findings.sort(key=_order)

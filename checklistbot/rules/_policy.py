@@ -127,14 +127,16 @@ def ignores(lines: list[str], line: int) -> Iterator[Ignore]:
             yield Ignore(rules, " ".join(found[2].split())[:_MAX_REASON], context)
 
 
-def limited_baseline(finding: Finding, rule: Rule, sources: Sources, today: date) -> Finding:
-    """Marks a leak that was there before and whose file has not changed for more than 30 days: the baseline no longer covers it.
+def limited_baseline(finding: Finding, rule: Rule, config: Config, sources: Sources, today: date) -> Finding:
+    """Marks a leak that was there before and has been accepted for more than 30 days: the baseline no longer covers it.
 
-    Where no history tells how old it is, the baseline holds.
+    It counts from the later of two days: the finding's file last changed, or the config did (touching the config accepts the debt anew,
+    in a change that people review). Where no history tells, the baseline holds.
     """
     if not (rule.leak and finding.verdict == "block" and finding.status == "same" and finding.location and sources.age):
         return finding
-    since = sources.age(finding.location.path)
+    days = [sources.age(path) for path in (finding.location.path, config.path) if path]
+    since = max((day for day in days if day is not None), default=None)
     if since is None:
         return finding
     expired = (today - since).days > BASELINE_DAYS

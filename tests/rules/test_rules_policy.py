@@ -204,6 +204,13 @@ def test_a_leak_cannot_be_baselined_longer_than_thirty_days(days, expected) -> N
     assert failing(found) == expected
 
 
+def test_touching_the_config_accepts_it_for_another_thirty_days() -> None:
+    days = {FILE: date(2026, 1, 1), ".checklistbot.yml": TODAY - timedelta(days=3)}
+    found = check(SMALL, base=SMALL, sources=Sources(age=days.get))
+    assert failing(found) == set()
+    assert next(f for f in found.findings if f.rule == BELOW).parameters["debt_since"] == "2026-11-27"
+
+
 def test_other_debt_has_no_limit() -> None:
     policy = "deployments: [{match: {}, tenancy: shared, data: sensitive}]"
     state = facts(deployment(pool=200_000))
