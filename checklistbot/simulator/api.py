@@ -352,4 +352,4 @@ def _json(status: int, value: Any) -> Served:
 def worker_apps(cluster: Cluster) -> Generator[App, None, None]:
     """The faces of a disaggregated cluster: router, prefill, decode."""
     for face in ("router", "prefill", "decode"):
-        yield App(cluster, face)  # type: ignore[arg-type]
+        yield App(cluster, face)

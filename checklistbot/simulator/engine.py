@@ -148,8 +148,8 @@ class Cluster:
         self.decode_pool = self.prefill_pool
         if made.disaggregated:
             self.decode_pool = PagePool(max(made.decode_pool, extra), made.page_size, made.order, made.seed + 1)
-        modes: dict[str, Mode] = {"paraphrase": "paraphrase", "three-words": "three-words", "garble": "garble"}
-        mode = next((modes[switch] for switch in modes if switch in self.switches), "verbatim")
+        modes: tuple[Mode, ...] = ("paraphrase", "three-words", "garble")
+        mode: Mode = next((mode for mode in modes if mode in self.switches), "verbatim")
         recall = 0.0 if "hopeless" in self.switches else 0.9 if "weak" in self.switches else 1.0
         self.model = Model(
             self.tokenizer, made.seed, recall, mode,

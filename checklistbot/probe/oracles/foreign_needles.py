@@ -1,0 +1,22 @@
+"""Oracle: another request's codes in the reply. Two codes are 46 bits; between requests of one batch it is a swap."""
+
+from __future__ import annotations
+
+from checklistbot.probe.case import Case, Opinion, Run, found_codes
+
+
+def judge(case: Case, run: Run) -> Opinion | None:
+    if case.reply.status != 200:
+        return None
+    hits = {}
+    for other in run.others(case):
+        found = found_codes(case.reply.text, other.prompt.codes)
+        if found:
+            hits[other.prompt.id] = (len(found), other.batch == case.batch and case.phase == "together")
+    if not hits:
+        return None
+    most, together = max(hits.values())
+    verdict = "FAIL_SWAP" if together else "FAIL_LEAK"
+    strength = "fail" if most >= 2 else "suspect"
+    names = tuple(sorted(hits, key=lambda name: -hits[name][0])[:5])
+    return Opinion("foreign-needles", verdict, strength, names, f"{most} codes of another request")  # type: ignore[arg-type]

@@ -1,0 +1,155 @@
+"""An answer of the endpoint as one typed reply, from a stream or from one JSON body."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from checklistbot.probe.wire import Answer
+
+_ERROR_TEXT: Final = 4_000
+
+
+@dataclass(slots=True)
+class Reply:
+    """``text`` is all a client can read: content, reasoning, tool arguments. Nothing of it is ever written down.
+
+    ``ttft``: seconds to the first character of text, None without any. ``numbers``: the whole numbers of an error's message.
+    """
+
+    status: int
+    content: str = ""
+    reasoning: str = ""
+    other: str = ""
+    finish: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    first_logprob: str | None = None
+    first_text: str | None = None
+    ttft: float | None = None
+    seconds: float = 0.0
+    done: bool = False
+    streamed: bool = False
+    error: str | None = None
+    engine_error: bool = False
+    numbers: tuple[int, ...] = ()
+    logprob_tokens: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part for part in (self.reasoning, self.content, self.other) if part)
+
+    @property
+    def refused(self) -> bool:
+        return self.status >= 400 or (self.engine_error and not self.text)
+
+
+def read(answer: Answer) -> Reply:
+    """Never raises: what cannot be read is an empty reply with its status."""
+    reply = Reply(answer.status, error=answer.error, seconds=answer.seconds)
+    if answer.status >= 400 or not answer.status:
+        _error(reply, answer.json())
+    elif "event-stream" in answer.content_type:
+        reply.streamed = True
+        for when, data in _events(answer):
+            _take(reply, data, when)
+    else:
+        data = answer.json()
+        when = answer.chunks[-1][0] if answer.chunks else 0.0
+        if isinstance(data, dict):
+            _take(reply, data, when)
+            reply.done = True
+    return reply
+
+
+def _events(answer: Answer) -> Iterator[tuple[float, Any]]:
+    """Data of server-sent events with the time at which each was complete."""
+    rest = b""
+    for when, chunk in answer.chunks:
+        rest += chunk
+        *lines, rest = rest.split(b"\n")
+        for line in lines:
+            if not line.startswith(b"data:"):
+                continue
+            data = line[5:].strip()
+            if data == b"[DONE]":
+                yield when, None
+                continue
+            try:
+                yield when, json.loads(data)
+            except (ValueError, RecursionError):
+                continue
+
+
+def _take(reply: Reply, data: Any, when: float) -> None:
+    if data is None:
+        reply.done = True
+        return
+    if not isinstance(data, dict):
+        return
+    if data.get("error") is not None:
+        _error(reply, data)
+    usage = data.get("usage")
+    if isinstance(usage, dict):
+        _usage(reply, usage)
+    for choice in data.get("choices") or ():
+        if isinstance(choice, dict):
+            _choice(reply, choice, when)
+
+
+def _usage(reply: Reply, usage: dict[str, Any]) -> None:
+    reply.prompt_tokens = _whole(usage.get("prompt_tokens"))
+    reply.completion_tokens = _whole(usage.get("completion_tokens"))
+    details = usage.get("prompt_tokens_details")
+    if isinstance(details, dict):
+        reply.cached_tokens = _whole(details.get("cached_tokens"))
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _choice(reply: Reply, choice: dict[str, Any], when: float) -> None:
+    delta = choice.get("delta") or choice.get("message") or {}
+    content = delta.get("content") if isinstance(delta, dict) else None
+    content = content if content is not None else choice.get("text")
+    reasoning = (delta.get("reasoning_content") or delta.get("reasoning")) if isinstance(delta, dict) else None
+    tools = json.dumps(delta.get("tool_calls")) if isinstance(delta, dict) and delta.get("tool_calls") else ""
+    said = "".join(part for part in (reasoning, content) if isinstance(part, str)) + tools
+    if said and reply.ttft is None:
+        reply.ttft = when
+        reply.first_text = said
+    reply.content += content if isinstance(content, str) else ""
+    reply.reasoning += reasoning if isinstance(reasoning, str) else ""
+    reply.other += tools
+    if choice.get("finish_reason"):
+        reply.finish = str(choice["finish_reason"])
+    _logprobs(reply, choice.get("logprobs"))
+
+
+def _logprobs(reply: Reply, logprobs: Any) -> None:
+    if not isinstance(logprobs, dict):
+        return
+    entries = logprobs.get("content")
+    tokens = [e.get("token") for e in entries if isinstance(e, dict)] if isinstance(entries, list) else logprobs.get("tokens")
+    if not isinstance(tokens, list):
+        return
+    tokens = [token for token in tokens if isinstance(token, str)]
+    reply.logprob_tokens += tokens
+    if tokens and reply.first_logprob is None:
+        reply.first_logprob = tokens[0]
+
+
+def _error(reply: Reply, data: Any) -> None:
+    """An error in the engine's own form; of its message only the numbers are kept."""
+    if not isinstance(data, dict):
+        return
+    error = data.get("error")
+    message = error.get("message") if isinstance(error, dict) else error if isinstance(error, str) else data.get("message")
+    if isinstance(message, str):
+        reply.engine_error = True
+        reply.numbers = tuple(int(n) for n in re.findall(r"\d{2,9}", message[:_ERROR_TEXT].replace(",", "")))
