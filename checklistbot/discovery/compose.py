@@ -13,10 +13,11 @@ from checklistbot.discovery.base import Format
 from checklistbot.discovery.kubernetes import overlaid
 from checklistbot.discovery.launches import expand, names_gpus
 from checklistbot.discovery.tree import Tree, Unreadable
-from checklistbot.discovery.yaml_docs import Map, Node, Seq, dig, mapping, maps, settled, text, word, words
+from checklistbot.discovery.yaml_docs import Map, Node, Seq, dig, items, mapping, maps, settled, text, words
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
-_NAME = re.compile(r"(?:^|/)(?:docker-)?compose[\w.-]*\.ya?ml$")
+_NAME = pattern(r"(?:^|/)(?:docker-)?compose[\w.-]*\.ya?ml$")
 _PLAIN: Final = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
 
 
@@ -202,11 +203,11 @@ def _environment(tree: Tree, path: str, service: Map, variables: Mapping[str, Wo
                 env[name] = settled(found)
     for entry in words(given) if isinstance(given, Seq) else []:
         found = _interpolated(entry, variables)
-        name, equals, value = (found.text or "").partition("=") if found is not None else ("", "", "")
+        key, equals, rest = (found.text or "").partition("=") if found is not None else ("", "", "")
         if equals and found is not None:
-            env[name] = settled(dataclasses.replace(found, text=value, raw=value))
-        elif name in variables:
-            env[name] = variables[name]
+            env[key] = settled(dataclasses.replace(found, text=rest, raw=rest))
+        elif key in variables:
+            env[key] = variables[key]
     return env
 
 
@@ -234,7 +235,7 @@ def _gpus(service: Map, variables: Mapping[str, Word]) -> Word | None:
 def _mounts(tree: Tree, path: str, service: Map, variables: Mapping[str, Word]) -> dict[str, tuple[str, str, int]]:
     """Single files of the tree that a bind mount brings into the container."""
     found: dict[str, tuple[str, str, int]] = {}
-    for volume in service.get("volumes") if isinstance(service.get("volumes"), Seq) else []:  # type: ignore[union-attr]
+    for volume in items(service.get("volumes")):
         if isinstance(volume, Map):
             source, target = text(volume.get("source")), text(volume.get("target"))
         else:

@@ -230,11 +230,16 @@ def named(deployments: Sequence[Deployment]) -> list[Deployment]:
     """The deployments with group and id; ``@name`` follows where an id is not unique."""
     grouped = [d.replace(group=group_of(d)) for d in deployments]
     ids = [f"{d.environment}/{d.group}/{d.role.value or 'unified'}" for d in grouped]
-    for qualify in (lambda d: d.name, lambda d: d.file or "", lambda d: f"{d.file}:{d.name}"):
+    qualifiers: tuple[Callable[[Deployment], str], ...] = (
+        lambda d: d.name,
+        lambda d: d.file or "",
+        lambda d: f"{d.file}:{d.name}",
+    )
+    plain = list(ids)
+    for qualify in qualifiers:
         counts = {one: ids.count(one) for one in set(ids)}
         if max(counts.values(), default=0) < 2:
             break
-        plain = [f"{d.environment}/{d.group}/{d.role.value or 'unified'}" for d in grouped]
         ids = [
             f"{base}@{_slug(qualify(d))}" if counts[one] > 1 else one
             for one, base, d in zip(ids, plain, grouped, strict=True)

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from checklistbot.encode import SECRET
+from checklistbot.lazy import pattern as lazy_pattern
 from checklistbot.model import Deployment, Fact
 
 #: Flags that decide how KV moves between workers and requests: part of ``behaviour``.
-_BEHAVIOUR_FLAGS: Final = re.compile(
+_BEHAVIOUR_FLAGS: Final = lazy_pattern(
     r"disaggregation-.*|kv-transfer-config.*|.*speculative.*|enable-(?:hierarchical-cache|prefix-caching|chunked-prefill|dp-attention|lora).*"
     r"|no-enable-prefix-caching|disable-radix-cache|disable-overlap-schedule|hicache-.*|kv-offloading-.*|kv-canary.*|allow-auto-truncate"
     r"|prefix-caching-hash-algo|num-reserved-decode-tokens|max-loras|lora-.*|attention-backend|.*-attention-backend|async-scheduling"

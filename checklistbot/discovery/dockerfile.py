@@ -13,8 +13,11 @@ from checklistbot.discovery.base import Format
 from checklistbot.discovery.launches import expand, joined, names_model, run_shell
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word, settled
+from checklistbot.lazy import pattern as lazy_pattern
 
-_NAME = re.compile(r"(?:^|/)(?:[\w.-]*\.)?(?:Dockerfile|Containerfile)(?:[.\-_][\w.-]*)?$|\.dockerfile$", re.IGNORECASE)
+_NAME = lazy_pattern(
+    r"(?:^|/)(?:[\w.-]*\.)?(?:Dockerfile|Containerfile)(?:[.\-_][\w.-]*)?$|\.dockerfile$", re.IGNORECASE
+)
 
 
 def claims(path: str, text: str) -> bool:

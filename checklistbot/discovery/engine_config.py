@@ -20,12 +20,49 @@ _ENGINES: Final = (
     ("tensorrt-llm", re.compile(r"trt-?llm|tensorrt[_-]?llm")),
 )
 _DECIDES: Final = frozenset(
-    "model model-path max-model-len context-length tensor-parallel-size tp-size tp gpu-memory-utilization mem-fraction-static "
-    "max-seq-len kv-cache-config kv-cache-free-gpu-mem-fraction kv-cache-free-gpu-memory-fraction".split()  # noqa: SIM905
+    [
+        "model",
+        "model-path",
+        "max-model-len",
+        "context-length",
+        "tensor-parallel-size",
+        "tp-size",
+        "tp",
+        "gpu-memory-utilization",
+        "mem-fraction-static",
+        "max-seq-len",
+        "kv-cache-config",
+        "kv-cache-free-gpu-mem-fraction",
+        "kv-cache-free-gpu-memory-fraction",
+    ]
 )
 _TRTLLM: Final = frozenset(
-    "tp_size pp_size ep_size backend kv_cache_config cuda_graph_config max_batch_size max_num_tokens max_seq_len moe_config enable_attention_dp llm_api_args kv_cache_free_gpu_mem_fraction print_iter_log enable_chunked_prefill speculative_config trust_remote_code tensor_parallel_size pipeline_parallel_size moe_expert_parallel_size cache_transceiver_config disable_overlap_scheduler stream_interval".split()
-)  # noqa: SIM905
+    [
+        "tp_size",
+        "pp_size",
+        "ep_size",
+        "backend",
+        "kv_cache_config",
+        "cuda_graph_config",
+        "max_batch_size",
+        "max_num_tokens",
+        "max_seq_len",
+        "moe_config",
+        "enable_attention_dp",
+        "llm_api_args",
+        "kv_cache_free_gpu_mem_fraction",
+        "print_iter_log",
+        "enable_chunked_prefill",
+        "speculative_config",
+        "trust_remote_code",
+        "tensor_parallel_size",
+        "pipeline_parallel_size",
+        "moe_expert_parallel_size",
+        "cache_transceiver_config",
+        "disable_overlap_scheduler",
+        "stream_interval",
+    ]
+)
 
 
 def claims(path: str, body: str) -> bool:

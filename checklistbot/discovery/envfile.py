@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from checklistbot.engines.base import Word, mark
+from checklistbot.lazy import pattern
 
-_LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][\w.-]*)\s*=\s*(.*)$")
+_LINE = pattern(r"^\s*(?:export\s+)?([A-Za-z_][\w.-]*)\s*=\s*(.*)$")
 #: Looked for beside a compose file, in this order: the last ones are what a team commits instead of the real one.
 NAMES: Final = (
     ".env",
@@ -44,9 +45,7 @@ def _unquoted(value: str) -> str:
     return re.sub(r"(?:^|\s+)#.*$", "", value).rstrip()
 
 
-_VARIABLE = re.compile(
-    r"\$\$|\$\{([A-Za-z_]\w*)(?:(:?[-+?])((?:[^{}]|\$\{(?:[^{}]|\{[^{}]*\})*\})*))?\}|\$([A-Za-z_]\w*)"
-)
+_VARIABLE = pattern(r"\$\$|\$\{([A-Za-z_]\w*)(?:(:?[-+?])((?:[^{}]|\$\{(?:[^{}]|\{[^{}]*\})*\})*))?\}|\$([A-Za-z_]\w*)")
 
 
 def interpolated(text: str, known: Mapping[str, Word], *, dollars: str = "$") -> str:

@@ -10,13 +10,13 @@ hides a file from ``git grep`` otherwise.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import IO, Final
 
+from checklistbot.lazy import pattern
 from checklistbot.model import InputError, UsageError
 
 _OPTIONS: Final = (
@@ -32,7 +32,7 @@ _OPTIONS: Final = (
     "-c", "grep.fallbackToNoIndex=false",
     "-c", "grep.fullName=true",
 )  # fmt: skip
-_OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_OBJECT_ID: Final = pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def environment() -> dict[str, str]:

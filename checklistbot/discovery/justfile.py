@@ -9,10 +9,11 @@ from checklistbot.discovery.base import Format
 from checklistbot.discovery.launches import run_shell
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word, mark
+from checklistbot.lazy import pattern
 
-_NAME = re.compile(r"(?:^|/)(?:\.?[Jj]ustfile|JUSTFILE|[\w.-]+\.just)$")
-_VARIABLE = re.compile(r"^(export\s+)?([A-Za-z_][\w-]*)\s*:=\s*(.*)$")
-_RECIPE = re.compile(r"^@?([A-Za-z_][\w-]*)((?:\s+[^:=]+?(?:=(?:'[^']*'|\"[^\"]*\"|[^\s:]+))?)*)\s*:(?!=)(.*)$")
+_NAME = pattern(r"(?:^|/)(?:\.?[Jj]ustfile|JUSTFILE|[\w.-]+\.just)$")
+_VARIABLE = pattern(r"^(export\s+)?([A-Za-z_][\w-]*)\s*:=\s*(.*)$")
+_RECIPE = pattern(r"^@?([A-Za-z_][\w-]*)((?:\s+[^:=]+?(?:=(?:'[^']*'|\"[^\"]*\"|[^\s:]+))?)*)\s*:(?!=)(.*)$")
 
 
 def claims(path: str, text: str) -> bool:
@@ -62,7 +63,7 @@ def _parameters(text: str, variables: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-_TERM = re.compile(
+_TERM = pattern(
     r"\s*(?:'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|(env_var_or_default|env_var|env|quote|trim)\(([^()]*)\)|([A-Za-z_][\w-]*)|(`[^`]*`))\s*"
 )
 

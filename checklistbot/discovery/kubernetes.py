@@ -33,6 +33,7 @@ from checklistbot.discovery.yaml_docs import (
     words,
 )
 from checklistbot.engines.base import OPEN, Launch, Word
+from checklistbot.lazy import pattern
 
 _YAML: Final = (".yaml", ".yml", ".json", ".yaml.tmpl", ".yml.tmpl", ".yaml.in")
 
@@ -117,8 +118,8 @@ class Place:
     worker: bool = False
 
 
-_ROLE_VALUE = re.compile(r"(?i)prefill|decode")
-_ROLE_KEY = re.compile(r"(?i)(?:^|[./-])(?:role|component|sub-?component-?type|disaggregation[-_]?mode|stage)$")
+_ROLE_VALUE = pattern(r"(?i)prefill|decode")
+_ROLE_KEY = pattern(r"(?i)(?:^|[./-])(?:role|component|sub-?component-?type|disaggregation[-_]?mode|stage)$")
 
 
 def _visit(node: Node, place: Place) -> Iterator[Launch]:
@@ -365,9 +366,9 @@ def _engine_by_name(container: Map, image: Word | None) -> str | None:
     return name if name in ("vllm", "sglang") and first is not None and first.shown.startswith("-") else None
 
 
-_REFERENCE = re.compile(r"\$\((\w+)\)|\$\$\((\w+)\)")
-_PLACEHOLDER = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)")
-_SCRIPT = re.compile(r"[\s;|&]")
+_REFERENCE = pattern(r"\$\((\w+)\)|\$\$\((\w+)\)")
+_PLACEHOLDER = pattern(r"\$\{(\w+)(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)")
+_SCRIPT = pattern(r"[\s;|&]")
 
 
 def _expanded(entry: Word, env: Mapping[str, Word]) -> Word:
@@ -406,7 +407,7 @@ def environment_of(container: Map, files: ConfigFiles) -> dict[str, Word]:
     for source in maps(container.get("envFrom")):
         name = text(dig(source, "configMapRef", "name"))
         if name is not None:
-            env.update({key: entry for key, entry in files.data(name).items()})
+            env.update(files.data(name))
     for entry in maps(container.get("env")):
         name = text(entry.get("name"))
         if name is None:
@@ -430,7 +431,7 @@ def _env_value(entry: Map, files: ConfigFiles) -> Word | None:
     return None if source is None else settled(Word(mark(text(entry.get("name")) or ""), entry.path, entry.line))
 
 
-_ACCELERATOR = re.compile(
+_ACCELERATOR = pattern(
     r"nvidia\.com/(?:gpu|mig-.*)|amd\.com/gpu|google\.com/tpu|gpu\.intel\.com/\w+|habana\.ai/gaudi|huawei\.com/\w+|"
     r"aliyun\.com/gpu\S*|intel\.com/gpu|cloud-tpus\.google\.com/\S+|huawei\.com/[\w.-]+|rebellions\.ai/\S+|furiosa\.ai/\S+|mthreads\.com/\w+|metax-tech\.com/gpu|aws\.amazon\.com/neuron\w*"
 )
@@ -542,7 +543,7 @@ def _loose_scripts(files: ConfigFiles, documents: Sequence[Map], tree: Tree, env
 
 # --- leaders and workers -----------------------------------------------------------------------------------------------
 
-_PER_NODE = re.compile(
+_PER_NODE = pattern(
     r"--(?:node-rank|node_rank|dist-init-addr|nccl-init-addr|nnodes|headless|data-parallel-start-rank|data-parallel-address|host|port)(?:=.*)?$"
 )
 

@@ -13,9 +13,10 @@ from typing import Final
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines import registry
 from checklistbot.engines.base import Launch, Word, settled
+from checklistbot.lazy import pattern
 
 _MAX_DEPTH: Final = 8
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_ASSIGNMENT = pattern(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
 def serves(launch: Launch) -> bool:
@@ -42,7 +43,10 @@ def at_token(launch: Launch, template: Launch) -> Launch:
     if launch.image is not template.image and launch.argv and launch.argv[0].shown.startswith("-"):
         return launch
     token = launch_token(launch)
-    return dataclasses.replace(launch, line=token.line) if token is not None and token.path == launch.path else launch
+    if token is None or token.path != launch.path:
+        return launch
+    # "$VENV/bin/vllm" begins where VENV is set; the launch is where the command is written.
+    return dataclasses.replace(launch, line=token.starts[-1][1] if token.starts else token.line)
 
 
 def names_model(launch: Launch) -> bool:
@@ -137,7 +141,7 @@ def run_shell(
     return shell.launches(template, script, tree, arguments=arguments, depth=depth)
 
 
-_MODEL_FLAG = re.compile(r"--?(?:m|model|model-path|model_path|model-id|model_id|hf)(?:=.*)?")
+_MODEL_FLAG = pattern(r"--?(?:m|model|model-path|model_path|model-id|model_id|hf)(?:=.*)?")
 
 
 def launch_token(launch: Launch) -> Word | None:
@@ -333,8 +337,34 @@ def _screen(state: Peeled) -> None:
 
 
 _DOCKER_SWITCHES: Final = frozenset(
-    "-d -i -t -it -ti -dit -dti -itd -P -q --detach --interactive --tty --rm --init --privileged --read-only --publish-all "
-    "--no-healthcheck --oom-kill-disable --quiet --sig-proxy --disable-content-trust --replace --userns-keep-id --tls-verify".split()
+    [
+        "-d",
+        "-i",
+        "-t",
+        "-it",
+        "-ti",
+        "-dit",
+        "-dti",
+        "-itd",
+        "-P",
+        "-q",
+        "--detach",
+        "--interactive",
+        "--tty",
+        "--rm",
+        "--init",
+        "--privileged",
+        "--read-only",
+        "--publish-all",
+        "--no-healthcheck",
+        "--oom-kill-disable",
+        "--quiet",
+        "--sig-proxy",
+        "--disable-content-trust",
+        "--replace",
+        "--userns-keep-id",
+        "--tls-verify",
+    ]
 )
 _RUN: Final = ("run", "create")
 
@@ -431,11 +461,59 @@ def gpus_of(value: Word) -> Word | None:
     return Word(number[1], value.path, value.line, text) if number else None
 
 
-_SRUN_VALUED: Final = tuple(
-    "-n -N -c -p -t -J -o -e -w -x -A -D -G -C -q -m -d --ntasks --nodes --cpus-per-task --partition --time --job-name --output --error "
-    "--nodelist --exclude --account --chdir --gpus --gres --mem --ntasks-per-node --gpus-per-node --gpus-per-task --container-image "
-    "--container-mounts --container-name --container-workdir --export --mpi --qos --constraint --relative -r --cpu-bind --jobid "
-    "--container-env --wait -W --kill-on-bad-exit -K".split()
+_SRUN_VALUED: Final = (
+    "-n",
+    "-N",
+    "-c",
+    "-p",
+    "-t",
+    "-J",
+    "-o",
+    "-e",
+    "-w",
+    "-x",
+    "-A",
+    "-D",
+    "-G",
+    "-C",
+    "-q",
+    "-m",
+    "-d",
+    "--ntasks",
+    "--nodes",
+    "--cpus-per-task",
+    "--partition",
+    "--time",
+    "--job-name",
+    "--output",
+    "--error",
+    "--nodelist",
+    "--exclude",
+    "--account",
+    "--chdir",
+    "--gpus",
+    "--gres",
+    "--mem",
+    "--ntasks-per-node",
+    "--gpus-per-node",
+    "--gpus-per-task",
+    "--container-image",
+    "--container-mounts",
+    "--container-name",
+    "--container-workdir",
+    "--export",
+    "--mpi",
+    "--qos",
+    "--constraint",
+    "--relative",
+    "-r",
+    "--cpu-bind",
+    "--jobid",
+    "--container-env",
+    "--wait",
+    "-W",
+    "--kill-on-bad-exit",
+    "-K",
 )
 
 
@@ -557,7 +635,7 @@ def _uv(state: Peeled) -> None:
     state.words = words[at:]
 
 
-_PIN = re.compile(r"(?:^|[\s,'\"])(vllm|sglang|lmdeploy|tensorrt[-_]llm)(?:\[[\w,-]*\])?\s*==\s*([\w.+!]+)")
+_PIN = pattern(r"(?:^|[\s,'\"])(vllm|sglang|lmdeploy|tensorrt[-_]llm)(?:\[[\w,-]*\])?\s*==\s*([\w.+!]+)")
 
 
 def pin_of(text: str) -> tuple[str, str] | None:

@@ -11,8 +11,9 @@ from checklistbot.discovery.base import Format
 from checklistbot.discovery.launches import run_shell
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word, mark
+from checklistbot.lazy import pattern
 
-_NAME = re.compile(r"(?:^|/)(?:GNUmakefile|[Mm]akefile(?:\.[\w.-]+)?|[\w.-]+\.(?:mk|make))$")
+_NAME = pattern(r"(?:^|/)(?:GNUmakefile|[Mm]akefile(?:\.[\w.-]+)?|[\w.-]+\.(?:mk|make))$")
 _DEPTH = 20
 
 
@@ -60,11 +61,11 @@ def launches(tree: Tree, path: str, text: str) -> Iterator[Launch]:
         yield from run_shell(template, Word(script, path, target.line, "", None, tuple(starts)), tree)
 
 
-_ASSIGNMENT = re.compile(
+_ASSIGNMENT = pattern(
     r"^(?:(?P<export>export|override|private)\s+)*(?P<name>[A-Za-z_][\w.-]*)\s*(?P<operator>[:?+!]?:?:?=)\s*(?P<value>.*)$",
     re.DOTALL,
 )
-_RULE = re.compile(r"^(?P<targets>[^\s:=#][^:=#]*?)\s*:(?![=:])(?P<rest>.*)$", re.DOTALL)
+_RULE = pattern(r"^(?P<targets>[^\s:=#][^:=#]*?)\s*:(?![=:])(?P<rest>.*)$", re.DOTALL)
 
 
 def _read(text: str) -> _Makefile:

@@ -10,11 +10,12 @@ from checklistbot.discovery.base import Format
 from checklistbot.discovery.launches import names_model, run_shell
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
 _SHELLS = frozenset(
     {"bash", "sh", "shell", "zsh", "console", "shell-session", "shellscript", "terminal", "commandline"}
 )
-_FENCE = re.compile(r"^(?P<indent>[ \t>]*)(?P<bar>`{3,}|~{3,})[ \t]*\{?\.?(?P<language>[\w+-]*)")
+_FENCE = pattern(r"^(?P<indent>[ \t>]*)(?P<bar>`{3,}|~{3,})[ \t]*\{?\.?(?P<language>[\w+-]*)")
 
 
 def claims(path: str, text: str) -> bool:

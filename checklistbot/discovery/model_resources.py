@@ -16,6 +16,7 @@ from checklistbot.discovery.recipes import flag_words
 from checklistbot.discovery.tree import STDIN_PATH, Tree
 from checklistbot.discovery.yaml_docs import Map, Node, Seq, dig, mapping, maps, settled, text, walk, word, words
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
 _KINDS: Final = (
     "Workspace",
@@ -26,7 +27,7 @@ _KINDS: Final = (
     "Model",
     "LLMModel",
 )
-_KIND = re.compile(r"^\s*kind:\s*[\"']?(\w+)", re.MULTILINE)
+_KIND = pattern(r"^\s*kind:\s*[\"']?(\w+)", re.MULTILINE)
 _ENGINE: Final = {
     "vllm": "vllm",
     "sglang": "sglang",
@@ -37,7 +38,7 @@ _ENGINE: Final = {
     "lmdeploy": "lmdeploy",
     "llamacpp": "llama.cpp",
 }
-_ARGUMENTS = re.compile(r"(?i)^(?:(vllm|sglang|tgi|lmdeploy)_?)?(?:engine_?|extra_?|runtime_?|additional_?)*args$")
+_ARGUMENTS = pattern(r"(?i)^(?:(vllm|sglang|tgi|lmdeploy)_?)?(?:engine_?|extra_?|runtime_?|additional_?)*args$")
 
 
 def claims(path: str, body: str) -> bool:

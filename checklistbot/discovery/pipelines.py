@@ -12,9 +12,10 @@ from checklistbot.discovery.launches import run_shell
 from checklistbot.discovery.tree import Tree
 from checklistbot.discovery.yaml_docs import Map, Seq, dig, mapping, maps, settled, text, word, words
 from checklistbot.engines.base import Launch, Word, mark
+from checklistbot.lazy import pattern
 
-_GITHUB = re.compile(r"(?:^|/)\.(?:github|gitea|forgejo)/workflows/[^/]+\.ya?ml$|(?:^|/)action\.ya?ml$")
-_GITLAB = re.compile(r"(?:^|/)\.gitlab-ci[\w.-]*\.ya?ml$|(?:^|/)\.gitlab/[^/]+\.ya?ml$")
+_GITHUB = pattern(r"(?:^|/)\.(?:github|gitea|forgejo)/workflows/[^/]+\.ya?ml$|(?:^|/)action\.ya?ml$")
+_GITLAB = pattern(r"(?:^|/)\.gitlab-ci[\w.-]*\.ya?ml$|(?:^|/)\.gitlab/[^/]+\.ya?ml$")
 _MAX_COMBINATIONS = 12
 
 
@@ -110,7 +111,7 @@ def script_of(parts: list[Word]) -> Word:
     return Word(whole, parts[0].path, parts[0].line, "", None, tuple(starts))
 
 
-_EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
+_EXPRESSION = pattern(r"\$\{\{(.*?)\}\}", re.DOTALL)
 
 
 def _evaluated(value: Word, env: Mapping[str, Word], matrix: Mapping[str, Word]) -> Word:

@@ -84,7 +84,12 @@ def _gpus(flags: Map, node: Word | None) -> Word | None:
     """GPUs of a worker on one node: all of the node's, or as many as its tensor parallelism takes of them."""
     for key in ("tensor-parallel-size", "tp-size", "tp", "tensor_parallel_size", "tp_size"):
         parallel = word(flags.get(key))
-        if parallel is not None and node is not None and (parallel.text or "").isdigit() and (node.text or "").isdigit():
+        if (
+            parallel is not None
+            and node is not None
+            and (parallel.text or "").isdigit()
+            and (node.text or "").isdigit()
+        ):
             return parallel if int(parallel.text or 0) < int(node.text or 0) else node
     return node
 

@@ -11,10 +11,11 @@ from typing import Final
 from checklistbot.discovery.base import Format
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
 _SUFFIXES: Final = (".sh", ".bash", ".zsh", ".ksh", ".sbatch", ".slurm", ".job", ".pbs", ".srun", ".command")
-_SHEBANG = re.compile(r"#!\s*\S*?(?:/|\benv\s+(?:-S\s+)?)(?:ba|da|z|k|a)?sh\b")
-_TEST = re.compile(r"(?:^|/)(?:tests?|spec)/(?:[^/]+/)*(?:test_|[^/]*\.bats$)")
+_SHEBANG = pattern(r"#!\s*\S*?(?:/|\benv\s+(?:-S\s+)?)(?:ba|da|z|k|a)?sh\b")
+_TEST = pattern(r"(?:^|/)(?:tests?|spec)/(?:[^/]+/)*(?:test_|[^/]*\.bats$)")
 
 
 def claims(path: str, text: str) -> bool:
@@ -49,8 +50,8 @@ def _file_launches(tree: Tree, path: str, text: str) -> list[Launch]:
 
 # --- Slurm headers -------------------------------------------------------------------------------------------------------
 
-_DIRECTIVE = re.compile(r"^#(?:SBATCH|PBS|BSUB)[ \t]+(.*)$", re.MULTILINE)
-_OPTION = re.compile(r"--?([A-Za-z][\w-]*)(?:[= ]\s*([^\s#]+))?")
+_DIRECTIVE = pattern(r"^#(?:SBATCH|PBS|BSUB)[ \t]+(.*)$", re.MULTILINE)
+_OPTION = pattern(r"--?([A-Za-z][\w-]*)(?:[= ]\s*([^\s#]+))?")
 _SHORT: Final = {"N": "nodes", "n": "ntasks", "G": "gpus", "a": "array", "J": "job-name"}
 
 

@@ -619,9 +619,8 @@ def _open_revision(path: Path, revision: str) -> Tree:
     commit = repository.resolve(revision)
     if present == path:
         return Revision(repository, commit, _relative(folder, top), only)
-    gone = posixpath.normpath(
-        posixpath.join(_relative(folder, top), Path(os.path.abspath(path)).relative_to(present.resolve()).as_posix())
-    )  # noqa: PTH100
+    missing = path.absolute().parts[len(present.absolute().parts) :]
+    gone = posixpath.normpath(posixpath.join(_relative(folder, top), *missing))
     kind = repository.run("cat-file", "-t", f"{commit}:{gone}", accept=(0, 128)).strip()
     if kind == b"blob":
         return Revision(repository, commit, posixpath.dirname(gone), posixpath.basename(gone))

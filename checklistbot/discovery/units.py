@@ -12,9 +12,10 @@ from checklistbot.discovery.base import Format
 from checklistbot.discovery.launches import expand
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch, Word, mark, settled
+from checklistbot.lazy import pattern as lazy_pattern
 
-_UNIT = re.compile(r"\.(?:service|container)$")
-_SUPERVISOR = re.compile(r"^\[program:[^\]]+\]", re.MULTILINE)
+_UNIT = lazy_pattern(r"\.(?:service|container)$")
+_SUPERVISOR = lazy_pattern(r"^\[program:[^\]]+\]", re.MULTILINE)
 
 
 def claims(path: str, text: str) -> bool:
@@ -78,7 +79,8 @@ def _instances(tree: Tree, path: str, text: str) -> list[str | None]:
         tail = "/".join(match[1].split("/")[-2:])
         pattern = re.compile("(?:^|/)" + re.sub(r"%[iI]", "(.+)", re.escape(tail).replace("%i", "%i")) + "$")
         found.update(m[1] for candidate in tree.paths() if (m := pattern.search(candidate)))
-    return sorted(found) or [None]
+    instances: list[str | None] = [*sorted(found)]
+    return instances or [None]
 
 
 def _unit(tree: Tree, path: str, text: str, instance: str | None) -> Iterator[Launch]:
@@ -139,7 +141,7 @@ def _environment_file(tree: Tree, name: str, beside: str) -> Mapping[str, Word]:
     return {}
 
 
-_BRACED = re.compile(r"\$\{(\w+)\}")
+_BRACED = lazy_pattern(r"\$\{(\w+)\}")
 
 
 def _words(command: Word, env: Mapping[str, Word]) -> list[Word]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Union
 
 from checklistbot.engines.base import OPEN, Word, mark, settled, without_marks
+from checklistbot.lazy import pattern
 
 __all__ = ["OPEN", "Map", "Node", "Seq", "Word", "dig", "documents", "mark", "read", "settled", "without_marks"]
 
@@ -134,7 +135,7 @@ def walk(node: Node) -> Iterator[Map]:
 
 # --- splitting ---------------------------------------------------------------------------------------------------------
 
-_SEPARATOR = re.compile(r"^---(?=\s|$)[^\n]*", re.MULTILINE)
+_SEPARATOR = pattern(r"^---(?=\s|$)[^\n]*", re.MULTILINE)
 
 
 def _split(text: str) -> Iterator[tuple[int, str]]:
@@ -194,12 +195,12 @@ def _error_line(error: BaseException) -> int:
     return int(mark.line) if mark is not None else 0
 
 
-_CONTROL_LINE = re.compile(
+_CONTROL_LINE = pattern(
     r"^[ \t]*-?[ \t]*(?:\{\{-?\s*(?:if|else|end|range|with|define|block|template|include|/\*|\$\w+\s*:?=|#).*|\{%.*%\}\s*|\{#.*)$"
 )
-_BRACES = re.compile(r"(?<!\$)\{\{[^{}\n]*\}\}|\{%[^\n]*?%\}")
-_TABS = re.compile(r"^[ ]*\t[ \t]*", re.MULTILINE)
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ufffe\uffff]")
+_BRACES = pattern(r"(?<!\$)\{\{[^{}\n]*\}\}|\{%[^\n]*?%\}")
+_TABS = pattern(r"^[ ]*\t[ \t]*", re.MULTILINE)
+_FORBIDDEN = pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ufffe\uffff]")
 
 
 def _mend(text: str) -> str:
@@ -254,6 +255,7 @@ class _Builder:
         self._active.add(key)
         self._budget -= 1
         kind = type(node).__name__
+        result: tuple[Node, int]
         if kind == "MappingNode" and self._template(node):
             result = Word(mark("", "not-rendered"), self._path, self._line(node)), 1
         elif kind == "MappingNode":

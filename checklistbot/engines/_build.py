@@ -11,13 +11,14 @@ from checklistbot.encode import Untrusted, redact
 from checklistbot.engines import _images
 from checklistbot.engines._flags import Parsed, as_env, as_flag, fact, integer, word_text
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Fact, Source, Unknown
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
 #: Variables that decide what an engine does; the rest of the environment is nobody's business.
-_ENV_KEPT: Final = re.compile(
+_ENV_KEPT: Final = pattern(
     r"(?:S?VLLM|SGLANG|SGL|LLAMA_ARG|OLLAMA|TRTLLM|TLLM|LMDEPLOY|TM|DYN|MOONCAKE|NIXL|LMCACHE|UCX|NCCL|TGI)_\w+"
     r"|MAX_(?:TOTAL|INPUT|BATCH)_\w+|MODEL_ID|HF_MODEL_ID|NUM_SHARD|SM_NUM_GPUS|KV_CACHE_DTYPE|CUDA_VISIBLE_DEVICES"
 )
@@ -166,7 +167,7 @@ def world_size(found: Mapping[str, Any]) -> Fact:
     return Fact(tensor.value * stages, tensor.source)
 
 
-_ROLE_WORD: Final = re.compile(r"(?:^|[^a-z])(prefill|decode)(?:er|r)?(?=$|[^a-z])")
+_ROLE_WORD: Final = pattern(r"(?:^|[^a-z])(prefill|decode)(?:er|r)?(?=$|[^a-z])")
 
 
 def role_word(text: str | None) -> str | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from checklistbot import resources
 from checklistbot.encode import SECRET, Untrusted, redact, redact_value, secret_name
 from checklistbot.engines.base import Word
+from checklistbot.lazy import pattern
 from checklistbot.model import Fact, Flag, Source, Unknown
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ class Parsed:
         return next((entry for entry in reversed(self.given) if entry.name in names), None)
 
 
-_NUMBER = re.compile(r"-\.?\d")
-_SPELLED = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
+_NUMBER = pattern(r"-\.?\d")
+_SPELLED = pattern(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
 def _flag_like(word: Word) -> bool:
@@ -239,7 +240,7 @@ def fact(word: Word | None, convert: Callable[[str], Any], *, supply: tuple[str,
 
 # --- flags as they may be kept -------------------------------------------------------------------------------------------
 
-_JSON_SECRET = re.compile(r"""(["'])([\w.-]+)\1(\s*:\s*)(["'])((?:(?!\4).)*)\4""")
+_JSON_SECRET = pattern(r"""(["'])([\w.-]+)\1(\s*:\s*)(["'])((?:(?!\4).)*)\4""")
 
 
 def mask(name: str, value: str) -> str:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Final
 
 from checklistbot import resources
+from checklistbot.lazy import pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,10 @@ def rules() -> tuple[Image, ...]:
             tag = entry.get("tag", DEFAULT_TAG) if entry.get("version_tag") else None
             found.append(
                 Image(
-                    re.compile(entry["repository"]),
+                    pattern(entry["repository"]),
                     entry["engine"],
                     bool(entry.get("entrypoint")),
-                    re.compile(tag) if tag else None,
+                    pattern(tag) if tag else None,
                     entry.get("variant"),
                 )
             )
@@ -56,11 +57,11 @@ def split(image: str) -> tuple[str, str | None]:
         # enroot's own naming of an imported image: lmsysorg+sglang+v0.5.5.post2.sqsh
         parts = image.removesuffix(".sqsh").rpartition("/")[2].split("+")
         image = "/".join(parts[:-1]) + ":" + parts[-1] if len(parts) > 1 else image
-    name, digest, _ = image.partition("@")
+    name = image.partition("@")[0]
     head, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:
         return name.removeprefix("docker.io/").removeprefix("index.docker.io/"), None
-    return head.removeprefix("docker.io/").removeprefix("index.docker.io/"), tag if not digest else tag
+    return head.removeprefix("docker.io/").removeprefix("index.docker.io/"), tag
 
 
 def rule_of(image: str) -> Image | None:

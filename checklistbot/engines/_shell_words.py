@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from checklistbot.engines.base import Word, settled
+from checklistbot.lazy import pattern
 
-_PIECE = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(\n|.)|([^\s'"\\]+)""", re.DOTALL)
-_SPACE = re.compile(r"(?:\s|\\\n)+")
+_PIECE = pattern(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(\n|.)|([^\s'"\\]+)""", re.DOTALL)
+_SPACE = pattern(r"(?:\s|\\\n)+")
 
 
 def split_words(word: Word) -> list[Word]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Fact, Source, Unknown, WhyUnknown
 
 if TYPE_CHECKING:
@@ -53,14 +53,17 @@ class Word:
 # A command is joined, quoted and split before it is a list of words. A value that nobody knows travels through that as
 # private-use characters around "why:name"; ``settled`` turns the finished word into an unknown one.
 
+#: Blanks, quotes and dollars of a name would be split, closed or expanded on the way; they travel as other private-use characters.
+_HIDDEN: Final = {code: 0xE200 + code for code in range(0x80) if not chr(code).isalnum() and chr(code) not in "_.-"}
+_SHOWN: Final = {hidden: code for code, hidden in _HIDDEN.items()}
 OPEN: Final = "\ue0c2"
 CLOSE: Final = "\ue0c3"
-_MARK = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
+_MARK = pattern(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 
 
 def mark(name: str, why: str = "not-static") -> str:
     """An unknown part called ``name`` for text that is still to be split, quoted or joined."""
-    return f"{OPEN}{why}:{name[:80]}{CLOSE}"
+    return f"{OPEN}{why}:{name[:80].translate(_HIDDEN)}{CLOSE}"
 
 
 def without_marks(text: str) -> str:
@@ -74,8 +77,9 @@ def settled(word: Word) -> Word:
     if found is None:
         return word
     why, _, name = found[1].partition(":")
+    name = name.translate(_SHOWN)
     known: WhyUnknown = why if why in ("not-rendered", "ambiguous", "not-said") else "not-static"  # type: ignore[assignment]
-    return Word(None, word.path, word.line, _MARK.sub("?", word.text or ""), Unknown(known, name or None))
+    return Word(None, word.path, word.line, _MARK.sub("?", word.text or ""), Unknown(known, name or None), word.starts)
 
 
 @dataclass(frozen=True, slots=True)

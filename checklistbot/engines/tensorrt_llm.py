@@ -121,10 +121,8 @@ def settings(body: str, path: str, line: int) -> Iterator[Word]:
 def _settings(found: dict[str, tuple[Any, int]], path: str) -> Iterator[Word]:
     for key, (value, at) in found.items():
         if key in _NESTED and isinstance(value, dict):
-            nested = {
-                _POOL_KEYS.get(name, name) if key == "kv_cache_config" else name: (inner, at)
-                for name, inner in value.items()
-            }
+            renamed = _POOL_KEYS if key == "kv_cache_config" else {}
+            nested: dict[str, tuple[Any, int]] = {renamed.get(str(name), str(name)): (inner, at) for name, inner in value.items()}
             yield from _settings(nested, path)
             continue
         if isinstance(value, (dict, list)) or value is None or value is False:

@@ -69,7 +69,9 @@ def _arguments(launch: Launch) -> tuple[tuple[Word, ...], bool] | None:
         return launch.argv, True
     if build.arguments_only(launch, "vllm", first=r"serve$"):
         return launch.argv[1:], True
-    if build.arguments_only(launch, "vllm", first=_MODEL_FIRST) and any(w.shown.startswith("--") for w in launch.argv[1:]):
+    if build.arguments_only(launch, "vllm", first=_MODEL_FIRST) and any(
+        w.shown.startswith("--") for w in launch.argv[1:]
+    ):
         return launch.argv, True
     if not launch.argv and _wrapped(launch):
         return (), True

@@ -28,7 +28,16 @@ WORDS = (b"sglang", b"vllm")
 
 
 def git(top: Path, *arguments: str) -> str:
-    command = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", "-c", "protocol.file.allow=always", *arguments]
+    command = [
+        "git",
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@t.invalid",
+        "-c",
+        "protocol.file.allow=always",
+        *arguments,
+    ]
     return subprocess.run(command, cwd=top, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -126,7 +135,18 @@ def test_fsmonitor_and_pager_of_the_repository_itself_do_not_run(repo: Path) -> 
 
 @pytest.mark.parametrize(
     "revision",
-    ["--open-files-in-pager=touch pwned", "--output=pwned", "-", "--", "", "HEAD\0x", "no-such", "HEAD..HEAD", "--all", "HEAD:README"],
+    [
+        "--open-files-in-pager=touch pwned",
+        "--output=pwned",
+        "-",
+        "--",
+        "",
+        "HEAD\0x",
+        "no-such",
+        "HEAD..HEAD",
+        "--all",
+        "HEAD:README",
+    ],
 )
 def test_a_revision_is_never_an_option(repo: Path, revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repo)
@@ -184,7 +204,12 @@ def test_links_submodules_and_pointers_are_listed_not_read(repo: Path) -> None:
         assert "folder/a.yaml" not in list(tree.candidates(WORDS))
         reasons = {entry.path: entry.reason for entry in tree.skipped}
         assert reasons == {"secret": LINK, "folder": LINK, "sub": "submodule"}
-        for path, reason in {"big.yaml": "LFS", "huge.yaml": TOO_LARGE, "folder/a.yaml": "not in|link", "secret": LINK}.items():
+        for path, reason in {
+            "big.yaml": "LFS",
+            "huge.yaml": TOO_LARGE,
+            "folder/a.yaml": "not in|link",
+            "secret": LINK,
+        }.items():
             with pytest.raises(Unreadable, match=reason):
                 tree.read(path)
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-_TOKEN = re.compile(
+from checklistbot.lazy import pattern
+
+_TOKEN = pattern(
     r"\s*(0[xX][0-9a-fA-F]+|\d+#\w+|\d+|[A-Za-z_]\w*|<<=|>>=|\*\*|<<|>>|<=|>=|==|!=|&&|\|\||\+\+|--|[-+*/%&|^]=|[-+*/%<>=!~&|^?:(),\[\]])"
 )
 _LEVELS: Final = {
@@ -109,7 +111,7 @@ class _Reader:
             value = _apply(token[0], self._variable(name), 1)
             self._set(name, value)
             return value
-        if token == "(":
+        if token == "(":  # noqa: S105
             value = self._comma()
             if self._next() != ")":
                 raise _Bad
@@ -150,7 +152,7 @@ def _apply(operator: str, left: int | None, right: int | None) -> int | None:
     if operator == "**":
         if right < 0 or right > 64:
             raise _Bad
-        return left**right
+        return int(left**right)
     if operator in ("<<", ">>") and not 0 <= right <= 64:
         raise _Bad
     operations: dict[str, Callable[[int, int], int]] = {

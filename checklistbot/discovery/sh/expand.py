@@ -9,9 +9,10 @@ from typing import Final, Protocol
 from checklistbot.discovery.sh.conditions import glob_regex
 from checklistbot.discovery.sh.text import EMPTY, HERE, Text, fields, join, of, unknown, unset
 from checklistbot.engines.base import OPEN
+from checklistbot.lazy import pattern as lazy_pattern
 
 Value = Text | list[Text] | dict[str, Text]
-_NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
+_NAME = lazy_pattern(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 
 
 class Scope(Protocol):
@@ -252,7 +253,7 @@ class _Run:
     def _element(self, name: str, subscript: str | None) -> Text | list[Text] | None:
         value = self._scope.lookup(name)
         if subscript is None:
-            return value if value is None or name in ("@", "*") and isinstance(value, list) else scalar(value)
+            return value if value is None or (name in ("@", "*") and isinstance(value, list)) else scalar(value)
         key = subscript[1:-1]
         if key in ("@", "*"):
             if value is None:

@@ -6,12 +6,13 @@ sets counts as empty in tests, as in bash, but a script is never thought to end 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import posixpath
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from checklistbot.discovery import launches as commands
 from checklistbot.discovery.sh import arithmetic, conditions, filters
@@ -20,6 +21,7 @@ from checklistbot.discovery.sh.expand import Expander, Value, braces, scalar
 from checklistbot.discovery.sh.text import EMPTY, HERE, Text, from_word, join, of, unknown, unset
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import CLOSE, OPEN, Launch, Word, mark, settled
+from checklistbot.lazy import pattern as lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -185,10 +187,8 @@ class Machine:
             return _chomped(found) if found is not None else unknown(f"$({plain[:60]})", path, line)
         child = self._subshell()
         child.output = []
-        try:
+        with contextlib.suppress(_Leave):
             child.run(script)
-        except _Leave:
-            pass
         self.found += child.found
         return _chomped(join(child.output, "")) if child.output else EMPTY
 
@@ -624,9 +624,7 @@ class Machine:
         redirects = node.children_by_field_name("redirect")
         saved_in, saved_out = self.stdin, self.output
         target, append, pipeline = self._redirects(redirects, script)
-        if target is not None:
-            self.output = []
-        elif pipeline is not None:
+        if target is not None or pipeline is not None:
             self.output = []
         result = Truth(True)
         try:
@@ -766,7 +764,7 @@ class Machine:
             return self._call(name, words[1:])
         builtin = _BUILTINS.get(name)
         if builtin is not None:
-            return builtin(self, words)
+            return self._with_prefix(prefix, lambda: builtin(self, words))
         if self._writes_file(words):
             return Truth(True)
         if self.output is not None and self._answers(words):
@@ -778,6 +776,21 @@ class Machine:
                 unknown(f"$({' '.join(w.plain for w in words)[:60]})".replace(OPEN, "").replace(CLOSE, ""), path, line)
             )
         return UNKNOWN
+
+    def _with_prefix(self, prefix: Sequence[Text], step: Callable[[], Truth]) -> Truth:
+        """``IFS== read a b``: the assignment holds for this one command."""
+        names = [match[0] for raw in prefix if (match := re.match(r"[A-Za-z_]\w*", raw.plain))]
+        saved = {name: self.variables.get(name) for name in names}
+        for raw in prefix:
+            self.assign_text(raw)
+        try:
+            return step()
+        finally:
+            for name, value in saved.items():
+                if value is None:
+                    self.variables.pop(name, None)
+                else:
+                    self.variables[name] = value
 
     def _environment(self, prefix: Sequence[Text]) -> dict[str, Word]:
         """What the command finds in its environment: exported variables and its own prefix assignments."""
@@ -947,10 +960,8 @@ class Machine:
         child.output = None
         child.stdin = self.stdin
         child.positional = [from_word(word) for word in peeled.arguments]
-        try:
+        with contextlib.suppress(_Leave):
             child.run(from_word(script))
-        except _Leave:
-            pass
         self.found += child.found
 
     def _applies(self, words: Sequence[Text]) -> bool:
@@ -1010,7 +1021,7 @@ def _carried(text: Text) -> Word:
 
 def _moved(launch: Launch, change: Callable[[Word], Word], path: str) -> Launch:
     place = change(Word("", "-", launch.line))
-    fields = {
+    fields: dict[str, Any] = {
         name: change(value)
         for name in ("image", "replicas", "gpu", "gpu_count", "nodes", "role", "version", "model", "served_model_name")
         if (value := getattr(launch, name)) is not None
@@ -1049,7 +1060,7 @@ def _endless(tests: Sequence[Node], script: Script) -> bool:
     return all(script.cut(test).plain.strip() in ("true", ":", "1", "[ 1 ]", "[ true ]") for test in tests)
 
 
-_TEST_WORD = re.compile(
+_TEST_WORD = lazy_pattern(
     r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|\$\{(?:[^{}]|\{[^}]*\})*\}|\$\((?:[^()]|\([^()]*\))*\)|\\.|[^\s"'()&|\\]|(?<=\S)[()|])+|&&|\|\||[()]""",
     re.DOTALL,
 )
@@ -1384,10 +1395,8 @@ def find(
 
 
 def _walk(machine: Machine, step: Callable[[], object]) -> None:
-    try:
+    with contextlib.suppress(_Leave, _Budget, RecursionError):
         step()
-    except (_Leave, _Budget, RecursionError):
-        pass
 
 
 def _says_something(launch: Launch) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,10 +10,11 @@ from functools import cached_property
 from typing import Final
 
 from checklistbot.engines.base import CLOSE, OPEN, Word, mark, settled
+from checklistbot.lazy import pattern as lazy_pattern
 
 #: Stands before the path of the script itself ($0): good for finding files of the tree, no value of a flag.
 HERE: Final = "\ue0c4"
-_UNSET = re.compile(f"{OPEN}unset:[^{OPEN}{CLOSE}]*{CLOSE}")
+_UNSET = lazy_pattern(f"{OPEN}unset:[^{OPEN}{CLOSE}]*{CLOSE}")
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def from_word(word: Word) -> Text:
     bounds = [*word.starts, (len(text), 0)]
     if bounds[0][0] > 0:
         pieces += of(text[: bounds[0][0]], word.path, word.line).pieces
-    for (start, line), (end, _) in zip(bounds, bounds[1:], strict=False):
+    for (start, line), (end, _) in itertools.pairwise(bounds):
         pieces += of(text[start:end], word.path, line).pieces
     return Text(tuple(pieces))
 
@@ -143,7 +145,7 @@ def join(parts: Iterable[Text], separator: str = " ") -> Text:
     return Text(tuple(pieces))
 
 
-_BLANK = re.compile(r"[ \t\n]+")
+_BLANK = lazy_pattern(r"[ \t\n]+")
 
 
 def fields(text: Text) -> Iterator[Text]:
