@@ -79,20 +79,34 @@ _POSITIVE: Final = frozenset(("kv_pool_tokens", "context_length", "served_contex
 
 @dataclass(slots=True)
 class Notes:
-    """All that one start of one server has said. ``input`` holds what its own arguments stated (for
-    ``taken_under``)."""
+    """All that one start of one server has said.
+
+    ``parallel``: it ran beside the start before it, so that is another server. ``ambiguous``: two servers write to
+    one stream without saying which of them does, so what is measured belongs to either.
+    """
 
     first_line: int
     entries: dict[str, dict[tuple[int, str], Entry]] = field(default_factory=dict)
     ranks: set[str] = field(default_factory=set)
     began: float | None = None
     last: float | None = None
+    parallel: bool = False
+    ambiguous: bool = False
 
     def at(self, seconds: float | None) -> None:
         """Note the time of a line, in seconds of the log's own clock."""
         if seconds is not None:
             self.began = seconds if self.began is None else self.began
             self.last = seconds
+
+    def forget_measures(self) -> None:
+        """Drop what is not stated by the start's own arguments."""
+        for key in ("kv_pool_tokens", "blocks", "factor", "kv_gib", "fatal"):
+            self.entries.pop(key, None)
+        stated = {place: entry for place, entry in self.entries.get("context_length", {}).items() if place[0] < 75}
+        self.entries["context_length"] = stated
+        if not stated:
+            del self.entries["context_length"]
 
     def see(self, rank: str) -> None:
         """Note that a process or rank wrote something."""

@@ -18,9 +18,11 @@ from checklistbot.engines._log import MAX_RANKS, Entry, LogGrammar, Notes, Recor
 from checklistbot.lazy import pattern
 from checklistbot.model import (
     Deployment,
+    Fact,
     InputError,
     Scalar,
     Skipped,
+    Unknown,
 )
 from checklistbot.observation.build import build
 from checklistbot.observation.lines import records
@@ -35,6 +37,10 @@ _COMMAND_LINES: Final = 120
 _JOIN_LENGTH: Final = 1 << 16
 #: Two pools of one rank further apart than this (seconds) belong to two starts.
 _SAME_START: Final = 120.0
+#: Two engines that show different contexts within so few seconds run beside each other.
+_BESIDE: Final = 5.0
+#: The line with the context follows its pool at once, others of the same moment between them.
+_NEXT_LINES: Final = 3
 #: What one start passes on to the next of the same server: who it is, never what it measured.
 _IDENTITY: Final = (
     "model",
@@ -138,8 +144,8 @@ class _Server:
     def now(self) -> Notes:
         return self.starts[-1]
 
-    def begin(self, line: int) -> None:
-        self.starts.append(Notes(line))
+    def begin(self, line: int, *, parallel: bool = False) -> None:
+        self.starts.append(Notes(line, parallel=parallel))
         self.boots.clear()
         self.pool_at.clear()
         self.copies.clear()
@@ -285,7 +291,10 @@ class LogReader:
             if one.key == "boot":
                 mark = (one.value, _PID.sub("", record.rank))
                 if now.settled or mark in server.boots:
-                    server.begin(record.number)
+                    beside = not now.settled and _differs(now, said)
+                    server.begin(record.number, parallel=beside)
+                    if beside:
+                        now.ambiguous = server.now.ambiguous = True
                 server.boots.add(mark)
                 return record.rank
         rank = record.rank
@@ -312,6 +321,8 @@ class LogReader:
 
     def _pool_rank(self, server: _Server, record: Record, strength: int, context: Scalar | None) -> str:
         now, place = server.now, f"{record.rank}/{strength}"
+        if now.ambiguous:
+            return record.rank
         if now.has("fatal") or now.has("died"):
             server.begin(record.number)
         elif place in server.pool_at and strength >= 80 and server.grammar.repeat != "update":
@@ -326,17 +337,25 @@ class LogReader:
         return record.rank if copy == 1 or server.grammar.repeat != "rank" else f"{record.rank} #{copy}".strip()
 
     def _move_last_pool(self, server: _Server, record: Record) -> None:
-        """The pool that stands just before this line opens the new start that its context reveals."""
+        """The pool that stands just before this line opens the new start that its context reveals.
+
+        No engine starts again within seconds: if that little has passed, two servers write to one stream.
+        """
         old = server.now
+        earlier = [
+            at for rank, at in server.pool_at.items() if at is not None and not rank.startswith(f"{record.rank}/")
+        ]
+        beside = bool(earlier) and record.seconds is not None and 0 <= record.seconds - max(earlier) <= _BESIDE
         moved: list[tuple[str, tuple[int, str], Entry]] = []
         for key in ("kv_pool_tokens", "blocks", "kv_gib"):
-            late = {p: e for p, e in old.entries.get(key, {}).items() if 0 <= record.number - e.line <= 3}
-            if late and len(late) < len(old.entries[key]):
-                place, entry = max(late.items(), key=lambda item: item[1].line)
-                moved.append((key, place, entry))
+            kept = old.entries.get(key, {})
+            if len(kept) > 1:
+                place, entry = max(kept.items(), key=lambda item: item[1].line)
+                if 0 <= record.number - entry.line <= _NEXT_LINES:
+                    moved.append((key, place, entry))
         for key, place, _ in moved:
             del old.entries[key][place]
-        server.begin(min((entry.line for *_, entry in moved), default=record.number))
+        server.begin(min((entry.line for *_, entry in moved), default=record.number), parallel=beside)
         for key, place, entry in moved:
             server.now.entries.setdefault(key, {})[(place[0], record.rank)] = entry
 
@@ -355,19 +374,26 @@ class LogReader:
         self._give_hints(servers)
         now: list[Deployment] = []
         earlier: list[Deployment] = []
-        extras: dict[str, Extras] = {}
+        owners: list[_Server] = []
+        extras: list[Extras] = []
         for server in servers:
             for notes in server.starts:
+                if notes.ambiguous:
+                    notes.forget_measures()
                 server.grammar.settle(notes)
             kept = _folded([notes for notes in server.starts if _tells(notes)] or server.starts[-1:])
             _inherit(kept)
-            deployments = [_built(server, notes, self.name) for notes in kept]
-            now.append(deployments[-1])
-            earlier += deployments[:-1]
-            extras[deployments[-1].id] = _extras(kept[-1], len(deployments) - 1 + server.dropped)
-        named = _unique(now, servers, self.name)
-        renamed = {new.id: extras[old.id] for old, new in zip(now, named, strict=True)}
-        return LogReading(tuple(named), tuple(earlier), skipped, cut, renamed)
+            latest = [i for i, _ in enumerate(kept) if i + 1 == len(kept) or kept[i + 1].parallel]
+            for i, notes in enumerate(kept):
+                if i in latest:
+                    now.append(_built(server, notes, self.name))
+                    owners.append(server)
+                    extras.append(_extras(notes, len(kept) - len(latest) + server.dropped))
+                else:
+                    earlier.append(_built(server, notes, self.name))
+        named = _unique(now, owners)
+        told = {deployment.id: extra for deployment, extra in zip(named, extras, strict=True)}
+        return LogReading(tuple(named), tuple(earlier), skipped, cut, told)
 
 
 #: "Model: org/name" of an issue form, and what /v1/models answered.
@@ -491,7 +517,7 @@ def _inherit(starts: list[Notes]) -> None:
 
 def _built(server: _Server, notes: Notes, name: str) -> Deployment:
     grammar = server.grammar
-    return build(
+    deployment = build(
         notes,
         engine=grammar.engine,
         name=name,
@@ -499,10 +525,23 @@ def _built(server: _Server, notes: Notes, name: str) -> Deployment:
         fits=grammar.fits(notes),
         variant=grammar.variant,
     )
+    if notes.ambiguous:
+        return deployment.replace(kv_pool_tokens=Fact(unknown=Unknown("ambiguous", supply=("endpoint", "config"))))
+    return deployment
 
 
-def _unique(found: list[Deployment], servers: list[_Server], name: str) -> list[Deployment]:
-    """``@stream`` where two servers of a log would share an id; the engine's name where even that is the same."""
+def _differs(now: Notes, said: list[Said]) -> bool:
+    """True if a dump is that of another server than the one whose start is under way: another role or model."""
+    for one in said:
+        entry = now.best(one.key) if one.key in ("role", "model") else None
+        if entry is not None and entry.value != one.value:
+            return True
+    return False
+
+
+def _unique(found: list[Deployment], servers: list[_Server]) -> list[Deployment]:
+    """``@stream`` where two servers of a log would share an id; engine, context or pool where even that is the
+    same."""
     ids = [deployment.id for deployment in found]
     named: list[Deployment] = []
     taken: set[str] = set()
@@ -510,8 +549,15 @@ def _unique(found: list[Deployment], servers: list[_Server], name: str) -> list[
         new = deployment.id
         if ids.count(new) > 1:
             new += f"@{server.stream or server.grammar.engine}"
-        if new in taken:
-            new += f"@{server.grammar.engine}"
+        for more in (
+            server.grammar.engine,
+            deployment.context_length.value,
+            deployment.kv_pool_tokens.value,
+            len(taken),
+        ):
+            if new not in taken:
+                break
+            new = f"{new}-{more}" if more is not None else new
         taken.add(new)
         named.append(deployment.replace(id=new))
     return named

@@ -264,6 +264,45 @@ def test_two_servers_interleaved() -> None:
     assert values(servers["vllm-1"]) == values(only(VLLM))
 
 
+def test_a_pair_in_one_stream_without_names_is_ambiguous() -> None:
+    """Whose pool the summary is cannot be told, so neither role gets it."""
+    dumps = [
+        SGLANG.splitlines()[0],
+        SGLANG.splitlines()[0].replace("prefill", "decode").replace("07:00:01", "07:00:02"),
+    ]
+    result = reading(
+        "\n".join([*dumps, SGLANG.splitlines()[3], SGLANG.splitlines()[3].replace("50016", "90016")]) + "\n"
+    )
+    assert [server.role.value for server in result.servers] == ["prefill", "decode"]
+    for server in result.servers:
+        assert (server.context_length.value, server.kv_pool_tokens.value, server.fits_full_context) == (
+            65536,
+            None,
+            None,
+        )
+        assert server.kv_pool_tokens.unknown is not None
+        assert server.kv_pool_tokens.unknown.why == "ambiguous"
+    assert not result.earlier
+
+
+def test_two_engines_with_pids_in_one_stream() -> None:
+    lines = "".join(
+        f"(EngineCore_DP0 pid={pid}) INFO 11-20 10:00:0{i} [kv_cache_utils.py:1229] GPU KV cache size: {tokens} tokens\n"
+        f"(EngineCore_DP0 pid={pid}) INFO 11-20 10:00:0{i} [kv_cache_utils.py:1234] Maximum concurrency for {length} tokens "
+        f"per request: {factor}x\n"
+        for i, (pid, tokens, length, factor) in enumerate(
+            [(100, "150,000", "40,960", 3.66), (200, "50,000", "8,192", 6.10)]
+        )
+    )
+    result = reading(lines)
+    pools = [(server.kv_pool_tokens.value, server.context_length.value) for server in result.servers]
+    assert pools == [(150000, 40960), (50000, 8192)]
+    assert len({server.id for server in result.servers}) == 2
+    later = reading(lines.replace("10:00:01", "10:07:01"))
+    assert [(s.kv_pool_tokens.value, s.context_length.value) for s in later.servers] == [(50000, 8192)]
+    assert [s.kv_pool_tokens.value for s in later.earlier] == [150000]
+
+
 def test_ids_of_equal_servers_differ() -> None:
     text = "".join(f"[pod/otter-{i}/server] {line}\n" for line in VLLM.splitlines() for i in (0, 1))
     ids = [server.id for server in reading(text).servers]
