@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import unicodedata
 import xml.etree.ElementTree as ElementTree
-from typing import Any
 
 import cmarkgfm
 import pytest
@@ -178,30 +179,18 @@ def test_redact_keeps_the_type() -> None:
 # --- what cost time or fooled a reader -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "piece", ["eyJ", "-----BEGIN ", "-----END ", "://a:", "sk-", "a@", "$", "`", "\\|", "\x1b]8;;", "\u0301", "<!--"]
-)
-def test_repeated_beginnings_stay_cheap(piece: str) -> None:
-    """A quadratic pattern shows as work: counted in steps of a smaller and a larger input, not in seconds."""
-    import sys
+_LONG = """
+from checklistbot import encode
+for piece in ("eyJ", "-----BEGIN ", "-----END ", "://a:", "sk-", "a@", "$", "`", "|", chr(27) + "]8;;", chr(0x301), "<!--"):
+    encode.redact(piece * 300_000)
+    encode.fence(piece * 300_000)
+    encode.markdown(piece * 300_000, limit=1_000)
+"""
 
-    def calls(text: str) -> int:
-        count = 0
 
-        def tracer(frame: Any, event: str, argument: Any) -> None:
-            nonlocal count
-            count += 1
-
-        sys.setprofile(tracer)
-        try:
-            encode.fence(text)
-            encode.markdown(text, limit=1_000)
-        finally:
-            sys.setprofile(None)
-        return count
-
-    small, large = calls(piece * 1_000), calls(piece * 8_000)
-    assert large <= 16 * small + 10_000
+def test_repeated_beginnings_do_not_stall() -> None:
+    """A quadratic pattern would take hours here; the limit is there to end the test, it measures nothing."""
+    subprocess.run([sys.executable, "-c", _LONG], check=True, timeout=300)
 
 
 def test_towers_of_marks_are_cut_down() -> None:

@@ -296,7 +296,12 @@ def hostile(text: str) -> Report:
         base=Revision(text, None),
         head=Revision(text, text),
         base_facts=Facts(),
-        head_facts=Facts((bad,), {f"{text}/{text}": {"config": text}}, (Skipped(text, text),), 1),
+        head_facts=Facts(
+            (bad,),
+            {f"{text}/{text}": dict.fromkeys(("behaviour", "capacity", "config"), text)},
+            (Skipped(text, text),),
+            1,
+        ),
         changes=(Change("changed", bad.id, text, text, text, source), Change("added", bad.id), Change("removed", text)),
         check=Check(found, (NotRun(text, text),), (Skipped(text, text),), text),
         checklist=Checklist("en", "openai", text, (entry,)),
