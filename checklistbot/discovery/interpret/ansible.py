@@ -14,6 +14,7 @@ from checklistbot.discovery.interpret.marks import without_marks
 from checklistbot.discovery.interpret.pyvalues import Map, Value
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch
+from checklistbot.model import Skipped
 from checklistbot.lazy import pattern
 
 MAX_FILES: Final = 60
@@ -26,6 +27,9 @@ def find(tree: Tree, path: str, text: str) -> list[Launch]:
     for environment, variables in _environments(tree, path).items():
         lines = jinjawalk.render(without_marks(text), path, variables)
         if lines is None:
+            tree.skipped.append(
+                Skipped(path, "the template cannot be rendered; pipe the rendered file to `checklistbot check -`")
+            )
             return []
         virtual = _SUFFIX.sub("", path)
         for launch in launches_in(tree, virtual, "\n".join(line.text for line in lines)):

@@ -22,15 +22,13 @@ def load(text: str, at: Place, kind: str) -> Value | None:
 def _yaml(text: str, at: Place) -> Value | None:
     import yaml
 
-    loader = yaml.SafeLoader(text)
     budget = [MAX_NODES]
     try:
-        node = loader.get_single_node()
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+        node = loader.get_node() if loader.check_node() else None
         return None if node is None else _node(loader, node, at, budget, 0)
     except (yaml.YAMLError, _TooMuch, RecursionError, ValueError):
         return None
-    finally:
-        loader.dispose()
 
 
 def _node(loader: Any, node: Any, at: Place, budget: list[int], depth: int) -> Value:

@@ -42,7 +42,7 @@ def read_documents(path: str, body: str) -> list[yaml_docs.Node]:
     if "{{" not in body or not any(text(dig(d, "kind")) == "ApplicationSet" for d in plain):
         return plain
     opened, closed = _BRACES
-    kept = list(yaml_docs.documents(path, body.replace("{{", opened).replace("}}", closed)))
+    kept = list(yaml_docs.documents(path, re.sub(r"\{\{([^{}\n]*)\}\}", rf"{opened}\1{closed}", body)))
     braced = [d for d in kept if text(dig(d, "kind")) == "ApplicationSet"]
     others = [d for d in plain if text(dig(d, "kind")) != "ApplicationSet"]
     return [*others, *(_substituted(d, _with_braces) for d in braced)]

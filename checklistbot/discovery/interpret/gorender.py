@@ -15,7 +15,7 @@ from checklistbot.engines import base
 from checklistbot.engines.base import Launch, Word
 
 STEPS: Final = 200_000
-MAX_OUTPUT: Final = 1_000_000
+MAX_OUTPUT: Final = 500_000
 MAX_CALLS: Final = 40
 
 
@@ -45,44 +45,62 @@ class Rich(Value):
 
 
 class Output:
-    """Collects rendered text."""
+    """Collects rendered text, a line at a time: the pieces of the open line are joined once."""
 
     def __init__(self, size: list[int]) -> None:
-        self.lines: list[Line] = []
-        self._open = False
+        self._lines: list[Line] = []
+        self._parts: list[str] = []
+        self._blank = True
         self._size = size
 
-    def emit(self, text: str, top: Place, deep: Place, *, value: bool = False, step: bool = True) -> None:
-        self._size[0] += len(text)
+    @property
+    def lines(self) -> list[Line]:
+        """The lines so far."""
+        self._close()
+        return self._lines
+
+    def _close(self) -> None:
+        if self._lines and self._parts:
+            self._lines[-1].text = "".join(self._parts)
+            self._parts = [self._lines[-1].text]
+
+    def _next(self, top: Place, deep: Place) -> None:
+        self._close()
+        self._lines.append(Line("", top, deep))
+        self._parts, self._blank = [], True
+
+    def _grow(self, count: int) -> None:
+        self._size[0] += count
         if self._size[0] > MAX_OUTPUT:
             raise Stopped
+
+    def emit(self, text: str, top: Place, deep: Place, *, value: bool = False, step: bool = True) -> None:
+        self._grow(len(text))
         for index, part in enumerate(text.split("\n")):
             move = index if step else 0
             here_top = top if value else (top[0], top[1] + move)
             here_deep = (deep[0], deep[1] + move)
-            if index or not self._open:
-                self.lines.append(Line("", here_top, here_deep))
-                self._open = True
-            line = self.lines[-1]
-            if not line.text.strip() and part.strip():
-                line.top, line.deep = here_top, here_deep if not value else here_top
-            line.text += part
-            if value and part.strip():
-                line.inserts.append((part, here_deep))
+            if index or not self._lines:
+                self._next(here_top, here_deep)
+            written = bool(part.strip())
+            if self._blank and written:
+                self._lines[-1].top = here_top
+                self._lines[-1].deep = here_top if value else here_deep
+                self._blank = False
+            self._parts.append(part)
+            if value and written:
+                self._lines[-1].inserts.append((part, here_deep))
 
     def emit_rich(self, rich: Rich, top: Place) -> None:
         for index, given in enumerate(rich.lines):
-            self._size[0] += len(given.text) + 1
-            if self._size[0] > MAX_OUTPUT:
-                raise Stopped
-            if index or not self._open:
-                self.lines.append(Line("", top, given.deep))
-                self._open = True
-            line = self.lines[-1]
-            if not line.text.strip() and given.text.strip():
-                line.top, line.deep = top, given.deep
-            line.text += given.text
-            line.inserts += given.inserts
+            self._grow(len(given.text) + 1)
+            if index or not self._lines:
+                self._next(top, given.deep)
+            if self._blank and given.text.strip():
+                self._lines[-1].top, self._lines[-1].deep = top, given.deep
+                self._blank = False
+            self._parts.append(given.text)
+            self._lines[-1].inserts += given.inserts
 
 
 class Renderer:

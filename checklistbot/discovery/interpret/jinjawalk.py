@@ -20,7 +20,7 @@ _BINARY: Final = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "F
 
 
 def render(text: str, path: str, variables: Mapping[str, Value]) -> list[Line] | None:
-    """The rendered lines; None where the text is no Jinja template."""
+    """The rendered lines; None where the text is no Jinja template or does not end within the budget."""
     from jinja2 import Environment
     from jinja2.exceptions import TemplateError
 

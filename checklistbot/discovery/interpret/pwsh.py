@@ -19,6 +19,8 @@ from checklistbot.lazy import pattern
 
 MAX_TOKENS: Final = 100_000
 MAX_DEPTH: Final = 40
+MAX_ITEMS: Final = 5_000
+MAX_TEXT: Final = 100_000
 _TOKEN = pattern(
     r"""(?P<comment><\#.*?\#>|\#[^\n]*)|(?P<continue>`\r?\n)|(?P<newline>\r?\n|;)|(?P<space>[ \t]+)"""
     r"""|(?P<here>@"\r?\n(?P<heretext>.*?)\r?\n[ \t]*"@|@'\r?\n(?P<hereliteral>.*?)\r?\n[ \t]*'@)"""
@@ -255,9 +257,9 @@ class _Script:
         before = self.variables.get(key)
         if append and isinstance(before, Array):
             more = value.items if isinstance(value, Array) else [value] if isinstance(value, Text) else []
-            self.variables[key] = Array([*before.items, *more])
+            self.variables[key] = Array([*before.items, *more][:MAX_ITEMS])
         elif append and isinstance(before, Text) and isinstance(value, Text):
-            self.variables[key] = Text(before.text + value.text, before.line)
+            self.variables[key] = Text((before.text + value.text)[:MAX_TEXT], before.line)
         else:
             self.variables[key] = value
 
@@ -282,7 +284,7 @@ class _Script:
             self.at += 1
             self.skip_lines()
             several = True
-        return Array(items) if several else held
+        return Array(items[:MAX_ITEMS]) if several else held
 
     def _operators(self, held: Held) -> Held:
         token = self.peek()
@@ -551,11 +553,11 @@ def _arithmetic(op: str, left: Held, right: Held) -> Held:
         items: list[Text] = []
         for side in (left, right):
             items += side.items if isinstance(side, Array) else [side] if isinstance(side, Text) else []
-        return Array(items)
+        return Array(items[:MAX_ITEMS])
     if not isinstance(left, Text) or not isinstance(right, Text):
         return left
     if re.fullmatch(r"\d{1,12}", left.text) and re.fullmatch(r"\d{1,12}", right.text):
         a, b = int(left.text), int(right.text)
         value = {"+": a + b, "-": a - b, "*": a * b, "/": a // b if b else 0}[op]
         return Text(str(value), left.line)
-    return Text(left.text + right.text, left.line) if op == "+" else Text(mark("expression"), left.line)
+    return Text((left.text + right.text)[:MAX_TEXT], left.line) if op == "+" else Text(mark("expression"), left.line)
