@@ -156,7 +156,7 @@ def _interpolated(node: Node, variables: Mapping[str, Word]) -> Word | None:
         return None
     if node.text is None or "$" not in node.text:
         return node
-    name = re.fullmatch(r"\$\{?(\w+)\}?", node.text.strip())
+    name = re.fullmatch(r"\$\{?(\w+)(?::?-[^{}]*)?\}?", node.text.strip())
     origin = variables.get(name[1]) if name is not None else None
     changed = envfile.interpolated(node.text, variables)
     if origin is not None:

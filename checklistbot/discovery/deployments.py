@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -187,14 +188,14 @@ _SAME: Final = (
 )
 
 
-def merged(found: Sequence[tuple[Launch, Deployment]]) -> list[Deployment]:
+def merged(found: Sequence[tuple[Launch, Deployment]]) -> list[tuple[Launch, Deployment]]:
     """Equal servers of one launch line (a loop over ports) become one deployment with that many replicas."""
-    groups: dict[tuple[object, ...], list[Deployment]] = {}
+    groups: dict[tuple[object, ...], list[tuple[Launch, Deployment]]] = {}
     for launch, deployment in found:
         values = tuple(deployment.fact(name).value for name in _SAME)
         key = (deployment.environment, deployment.file, deployment.line, deployment.name, launch.format, *values)
-        groups.setdefault(key, []).append(deployment)
-    return [_as_one(members) for members in groups.values()]
+        groups.setdefault(key, []).append((launch, deployment))
+    return [(members[0][0], _as_one([deployment for _, deployment in members])) for members in groups.values()]
 
 
 def _as_one(members: list[Deployment]) -> Deployment:
@@ -226,25 +227,36 @@ def _slug(text: str) -> str:
     return re.sub(r"[^\w.:@+-]+", "-", text).strip("-")[:120] or "unnamed"
 
 
-def named(deployments: Sequence[Deployment]) -> list[Deployment]:
-    """The deployments with group and id; ``@name`` follows where an id is not unique."""
-    grouped = [d.replace(group=group_of(d)) for d in deployments]
-    ids = [f"{d.environment}/{d.group}/{d.role.value or 'unified'}" for d in grouped]
-    qualifiers: tuple[Callable[[Deployment], str], ...] = (
-        lambda d: d.name,
-        lambda d: d.file or "",
-        lambda d: f"{d.file}:{d.name}",
-    )
-    plain = list(ids)
-    for qualify in qualifiers:
+def named(found: Sequence[tuple[Launch, Deployment]]) -> list[Deployment]:
+    """The deployments with group and id; ``@`` and what tells them apart follow where an id is not unique.
+
+    First the object, service or unit; then the function or loop key; then the file; last a digest of the flags. Never an ordinal
+    of the file or a line number: both change when somebody edits something else.
+    """
+    grouped = [d.replace(group=group_of(d)) for _, d in found]
+    plain = [f"{d.environment}/{d.group}/{d.role.value or 'unified'}" for d in grouped]
+    ids = list(plain)
+    for qualify in _QUALIFIERS:
         counts = {one: ids.count(one) for one in set(ids)}
         if max(counts.values(), default=0) < 2:
             break
-        ids = [
-            f"{base}@{_slug(qualify(d))}" if counts[one] > 1 else one
-            for one, base, d in zip(ids, plain, grouped, strict=True)
-        ]
+        candidates = zip(ids, plain, found, strict=True)
+        ids = [f"{base}@{_slug(qualify(*pair))}" if counts[one] > 1 else one for one, base, pair in candidates]
     return [dataclasses.replace(d, id=one) for d, one in zip(grouped, _distinct(ids), strict=True)]
+
+
+def _flags_digest(launch: Launch, deployment: Deployment) -> str:
+    text = "\n".join(flag.raw for flag in deployment.flags)
+    return f"{launch.name}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+_QUALIFIERS: Final[tuple[Callable[[Launch, Deployment], str], ...]] = (
+    lambda launch, deployment: launch.name,
+    lambda launch, deployment: launch.qualifier or launch.name,
+    lambda launch, deployment: deployment.file or launch.name,
+    lambda launch, deployment: f"{deployment.file}:{launch.qualifier or launch.name}",
+    _flags_digest,
+)
 
 
 def _distinct(ids: Sequence[str]) -> Iterator[str]:

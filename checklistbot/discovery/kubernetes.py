@@ -375,6 +375,10 @@ def _expanded(entry: Word, env: Mapping[str, Word]) -> Word:
     """``$(NAME)`` as the kubelet replaces it, and, in a word that no shell will see, the ``${NAME}`` of a template."""
     if entry.text is None or "$" not in entry.text:
         return entry
+    whole = re.fullmatch(r"\$\((\w+)\)", entry.text)
+    if whole is not None and whole[1] in env:
+        # The line that decides is the variable's own.
+        return env[whole[1]]
 
     def value(match: re.Match[str]) -> str:
         if match[2]:

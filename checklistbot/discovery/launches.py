@@ -29,10 +29,27 @@ def expand(template: Launch, words: Sequence[Word], tree: Tree | None = None, *,
     peeled = peel(template, words)
     if peeled.script is not None and depth < _MAX_DEPTH:
         return run_shell(peeled.launch, peeled.script, tree, arguments=peeled.arguments, depth=depth + 1)
+    script = mounted_script(peeled)
+    if script is not None and depth < _MAX_DEPTH:
+        return run_shell(peeled.launch, script[0], tree, arguments=script[1], depth=depth + 1)
     launch = dataclasses.replace(peeled.launch, argv=tuple(settled(word) for word in peeled.words))
     if not serves(launch):
         return []
     return [with_config(names_gpus(at_token(launch, template)), tree)]
+
+
+def mounted_script(peeled: Peeled) -> tuple[Word, list[Word]] | None:
+    """``bash FILE ARG…`` or ``FILE ARG…`` where a volume brings the file: its text and its arguments."""
+    words = peeled.words
+    at = 0
+    if words and re.fullmatch(r"(?:ba|z|da|k)?sh", re.split(r"/", words[0].shown)[-1]):
+        at = next((i for i in range(1, len(words)) if not words[i].shown.startswith("-")), 0)
+    if at >= len(words) or words[at].text is None or words[at].text not in peeled.launch.mounted:
+        return None
+    text, path, line = peeled.launch.mounted[words[at].text or ""]
+    if at == 0 and not (text.startswith("#!") or (words[0].text or "").endswith(".sh")):
+        return None
+    return Word(text, path, line), list(words[at + 1 :])
 
 
 def at_token(launch: Launch, template: Launch) -> Launch:
