@@ -270,6 +270,15 @@ def name_of(text: str) -> str | None:
     return text if text and len(text) <= 512 and not re.search(r"[\s$<>{}]", text) else None
 
 
+_DEVICE = pattern(r"device_name=([A-Z][\w.+-]{1,60}?)(?:,dtype|,block|\.json|,|$)")
+
+
+def device(text: str) -> Iterator[Said]:
+    """The GPU that a kernel's configuration file is named after."""
+    if "device_name=" in text and (match := _DEVICE.search(text)):
+        yield Said("gpu", match[1].replace("_", " "), 30, first=True, claims=False)
+
+
 _DTYPES: Final[Mapping[str, str]] = {"float8_e4m3fn": "fp8_e4m3", "float8_e4m3": "fp8_e4m3", "float8_e5m2": "fp8_e5m2"}
 
 

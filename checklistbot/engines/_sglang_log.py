@@ -19,6 +19,7 @@ from checklistbot.engines._log import (
     Reader,
     Record,
     Said,
+    device,
     dtype_of,
     fraction,
     human,
@@ -210,6 +211,7 @@ def _other(text: str) -> Iterator[Said]:
         yield Said("page_size", int(match[1]), 70)
     if match := _DTYPE.search(text):
         yield Said("kv_cache_dtype", dtype_of(match[1]) or "", 70, first=True)
+    yield from device(text)
     if any(words in text for words in _FATAL):
         yield Said("fatal", "no-memory")
     if match := _VERSION.search(text):
@@ -264,6 +266,7 @@ LOG: Final = LogGrammar(
         b"Post-capture KV sizing", b"profiled value",
     ),
     colour=(
+        b"device_name=",
         b"DSV4 ", b"DSv4 ", b"SWAKVPool ", b"etting page", b"Using KV cache dtype", b"launch_server", b"sglang",
         b"SGLang", b"--mem-fraction-static", b"--disaggregation-mode", b"mem_fraction_static",
         b"disaggregation_mode", b"tp_size", b"context_length", b"context_len=", b"kv_cache_dtype",

@@ -19,6 +19,7 @@ from checklistbot.engines._log import (
     Reader,
     Record,
     Said,
+    device,
     dtype_of,
     fraction,
     human,
@@ -264,6 +265,7 @@ def _details(text: str) -> Iterator[Said]:
             yield Said("boot", "version")
     if match := _MODEL.search(text):
         yield Said("model", next(group for group in match.groups() if group), 55, first=True)
+    yield from device(text)
     if match := _ATTENTION_BLOCK.search(text):
         yield Said("page_size", int(match[1]), 70)
         yield Said("hybrid", True)
@@ -369,6 +371,7 @@ LOG: Final = LogGrammar(
         b"desired GPU memory", b"vLLM API server", b"cache blocks", b"args: Namespace", b"default args",
     ),
     colour=(
+        b"device_name=",
         b"vllm", b"vLLM", b" concurrency at ", b" blocks: ", b"version ", b"model ", b"max model len", b"GPU memory utilization",
         b"gpu_memory_utilization", b"gpu-memory-utilization", b"--max-model-len", b"--max_model_len", b"--max-num-seqs",
         b"kv_cache_dtype=", b"attention block size", b"Mamba", b"padding layers", b"Engine core initialization", b"max_num_seqs",

@@ -8,6 +8,7 @@ V0, hybrid models before 0.21).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -116,8 +117,11 @@ def _theirs(deployment: Deployment, name: str) -> Scalar | None:
 
 
 def _same(name: str, said: Scalar, theirs: Scalar) -> bool:
-    if name in ("model", "gpu"):
+    if name == "model":
         return _last(said) == _last(theirs)
+    if name == "gpu":
+        left_words, right_words = _gpu(said), _gpu(theirs)
+        return not left_words or not right_words or bool(left_words & right_words)
     if name == "kv_cache_dtype":
         return _dtype(said) == _dtype(theirs)
     if name == "engine_version":
@@ -132,6 +136,12 @@ def _last(value: Scalar) -> str:
     """The last element of a model's path: the same model is a hub id here and a folder there."""
     text = str(value).rstrip("/").rsplit("/", 1)[-1].lower()
     return text.replace("_", "-").replace(" ", "-")
+
+
+def _gpu(value: Scalar) -> set[str]:
+    """The words of a GPU's name that tell its kind: h200, mi355x, 4090; memory sizes and makers do not."""
+    words = re.split(r"[^a-z0-9]+", str(value).lower())
+    return {word for word in words if re.fullmatch(r"(?!hbm|sxm|\d+gi?b?$)[a-z]{0,3}\d{1,4}[a-z]{0,2}", word)}
 
 
 def _dtype(value: Scalar) -> str:

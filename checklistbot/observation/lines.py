@@ -210,6 +210,9 @@ def strip(text: str, prefix: _Prefix) -> str:
 
 def records(number: int, line: bytes) -> Iterator[Record]:
     """The records of one physical line (without its line feed)."""
+    if not line or line.isspace():
+        yield Record(number, "")
+        return
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     yield from _records(number, text, "", len(text))
 

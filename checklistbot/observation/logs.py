@@ -26,7 +26,7 @@ from checklistbot.model import (
 )
 from checklistbot.observation.build import build
 from checklistbot.observation.lines import records
-from checklistbot.observation.stream import Stretch, Stretches, open_stream, was_cut
+from checklistbot.observation.stream import MAX_LOOKED_AT, Stretch, Stretches, open_stream, was_cut
 
 MAX_SERVERS: Final = 256
 MAX_STARTS: Final = 64
@@ -111,10 +111,11 @@ def ending(stream: BinaryIO, stretches: Stretches, name: str) -> tuple[tuple[Ski
     skipped = []
     if stretches.long_lines:
         skipped.append(Skipped(name, f"{stretches.long_lines} line(s) longer than 64 KiB were cut"))
-    cut = was_cut(stream)
-    if cut:
+    if stretches.cut:
+        skipped.append(Skipped(name, f"cut: more than {MAX_LOOKED_AT:,} lines near start-up lines"))
+    if was_cut(stream):
         skipped.append(Skipped(name, "cut: larger than 4 GiB or 200:1 when decompressed, or a broken archive"))
-    return tuple(skipped), cut
+    return tuple(skipped), stretches.cut or was_cut(stream)
 
 
 def open_log(path: str) -> LogReading:

@@ -29,6 +29,10 @@ MAX_DECOMPRESSED: Final = 4 << 30
 MAX_RATIO: Final = 200
 _RATIO_FREE: Final = 8 << 20
 _MANY: Final = 2_000
+#: The first block is read whole if it has no more lines than this.
+_WHOLE: Final = 20_000
+#: Lines that are looked at one by one at most; a real log has a few hundred for each start. More counts as not read.
+MAX_LOOKED_AT: Final = 2_000_000
 
 
 class Gunzip(io.RawIOBase):
@@ -179,6 +183,8 @@ class Stretches:
         self._words = _by_rarest_byte((*words, *anchors))
         self.long_lines = 0
         self.lines = 0
+        self.looked_at = 0
+        self.cut = False
 
     def _blocks(self) -> Iterator[bytes]:
         """Blocks that end with a line; of a line that is longer only its first 64 KiB."""
@@ -196,6 +202,7 @@ class Stretches:
         lines = block.split(b"\n")
         if not lines[-1]:
             lines.pop()
+        self.looked_at += len(lines)
         for index, line in enumerate(lines):
             if len(line) > LINE:
                 self.long_lines += 1
@@ -205,7 +212,7 @@ class Stretches:
     def _hits(self, block: bytes, *, head: bool) -> list[int] | None:
         """Offsets of anchors (at the head of any word), sorted; None if there are so many that the whole block is
         read."""
-        if head and not self.lines:
+        if head and not self.lines and block.count(b"\n") <= _WHOLE:
             return None
         found: list[int] = []
         for byte, anchors in self._words if head else self._anchors:
@@ -227,6 +234,9 @@ class Stretches:
         given = 0  # number of the last line that was yielded
         wanted = 0  # number of the last line that is still wanted behind an anchor
         for block in self._blocks():
+            if self.looked_at > MAX_LOOKED_AT:
+                self.cut = True
+                return
             first = self.lines + 1
             hits = self._hits(block, head=read < self._head)
             read += len(block)

@@ -11,7 +11,7 @@ from checklistbot.observation.compare import compare
 
 UNDER = {
     "model": "acme/Otter-70B", "role": "prefill", "tensor_parallel": 8, "memory_fraction": 0.79, "kv_cache_dtype": "fp8_e4m3",
-    "page_size": 64, "context_length": 131072, "speculative": "none",
+    "page_size": 64, "context_length": 131072, "speculative": "none", "gpu": "NVIDIA H200",
 }  # fmt: skip
 
 
@@ -40,6 +40,7 @@ def test_the_same_inputs_hold() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("gpu", "H100"),
         ("memory_fraction", 0.7),
         ("tensor_parallel", 4),
         ("model", "acme/Otter-8B"),
@@ -60,6 +61,8 @@ def test_another_input_makes_a_prediction_of_it(name: str, value: Any) -> None:
     ("name", "theirs", "ours"),
     [
         ("model", "/models/Otter-70B/", "acme/Otter-70B"),
+        ("gpu", "H200", "NVIDIA H200"),
+        ("gpu", "nvidia-h100-80gb", "NVIDIA H100 80GB HBM3"),
         ("kv_cache_dtype", "fp8", "torch.float8_e4m3fn"),
         ("memory_fraction", "0.790", 0.79),
     ],

@@ -449,6 +449,14 @@ def test_dumps_of_one_engine_are_not_anothers() -> None:
     assert (server.engine.value, server.kv_pool_tokens.value, server.context_length.value) == ("vllm", 447344, 8192)
 
 
+def test_gpu_from_the_name_of_a_kernel_configuration() -> None:
+    path = "/x/configs/N=4096,K=512,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128, 128].json"
+    server = only(SGLANG + f"[2026-10-02 07:01:25 TP0] Using configuration from {path} for W8A8 Block FP8 kernel.\n")
+    assert server.gpu.value == "NVIDIA H200"
+    assert server.kv_pool_tokens.observation is not None
+    assert server.kv_pool_tokens.observation.taken_under["gpu"] == "NVIDIA H200"
+
+
 def test_oldest_sglang_lines() -> None:
     server = only(
         "server_args=ServerArgs(model_path='acme/Otter', tp_size=1, mem_fraction_static=0.88, context_length=None)\n"
