@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from fnmatch import fnmatchcase
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from checklistbot.model import Deployment, Scalar, UsageError
-from checklistbot.strict_yaml import Table, Value, parse
+from checklistbot.record import record
+
+if TYPE_CHECKING:
+    from checklistbot.strict_yaml import Table, Value
 
 FILE_NAME: Final = ".checklistbot.yml"
 FAIL_ON: Final = ("block", "unknown", "warn", "never")
@@ -37,7 +40,7 @@ _RULE_ID: Final = r"[a-z][a-z0-9-]{1,60}"
 _SEVERITIES: Final = ("block", "warn", "note", "off")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Located:
     """A config value with the line that states it."""
 
@@ -45,7 +48,7 @@ class Located:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeploymentEntry:
     """One entry of ``deployments:``. ``match`` maps a key to a glob; all must hold."""
 
@@ -73,7 +76,7 @@ def _glob(text: str, pattern: str) -> bool:
     return fnmatchcase(text, pattern) or ("/**" in pattern and fnmatchcase(text, pattern.replace("/**", "/*")))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ImageEntry:
     """What an image is, where its tag does not say it. ``fixes`` names advisories that it carries back-ports for."""
 
@@ -84,13 +87,13 @@ class ImageEntry:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RuleSetting:
     severity: str
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Waiver:
     rule: str
     deployment: str
@@ -105,7 +108,7 @@ class Waiver:
         return self.expires is None or today <= self.expires
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LlmSettings:
     """``timeout_s`` in seconds for one call; ``prompt`` is a template's path in the repository."""
 
@@ -115,9 +118,11 @@ class LlmSettings:
     prompt: str | None = None
     max_output_tokens: int = 6000
     timeout_s: int = 120
+    #: The line that names ``prompt``, for errors about that file.
+    prompt_line: int = field(default=1, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CommentSettings:
     id: str = "default"
     mode: Literal["update", "recreate", "hide-and-recreate", "off"] = "update"
@@ -126,7 +131,7 @@ class CommentSettings:
     ticks_by: str = "write"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EvidencePolicy:
     environment: str
     match: tuple[str, ...]
@@ -134,7 +139,7 @@ class EvidencePolicy:
     profile: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Config:
     """The whole file; the defaults are those of a repository without one. ``path`` is None there."""
 
@@ -151,6 +156,7 @@ class Config:
     require_evidence: EvidencePolicy | None = None
     llm: LlmSettings = LlmSettings()
     incidents: tuple[str, ...] = ()
+    incident_lines: tuple[int, ...] = field(default=(), compare=False)
     comment: CommentSettings = CommentSettings()
     probe_allow_hosts: tuple[str, ...] = ()
     override_label: str = OVERRIDE_LABEL
@@ -178,12 +184,15 @@ def only_worse(config: Config) -> Config:
 
 def load(text: str, path: str) -> Config:
     """The config of that text. Raises UsageError with path:line for anything that is not as CONTRACTS has it."""
+    from checklistbot.strict_yaml import Table, parse
+
     table = Table(parse(text, path))
     version = table.take("version")
     if version is None:
         raise UsageError(f"{path}:1: version is missing; write 'version: 1' in the first line")
     if version.data != 1 or isinstance(version.data, bool):
         raise version.wrong("1, the only version there is")
+    incidents = tuple(table.entries("incidents", _is_text, "a list of texts"))
     config = Config(
         path=path,
         lang=table.choice("lang", "en", ("en", "ko")),  # type: ignore[arg-type]
@@ -197,7 +206,8 @@ def load(text: str, path: str) -> Config:
         observe_until=table.day("observe_until"),
         require_evidence=_evidence(table.table("require_evidence")),
         llm=_llm(table.table("llm")),
-        incidents=tuple(_repository_path(v) for v in table.entries("incidents", _is_text, "a list of texts")),
+        incidents=tuple(_repository_path(value) for value in incidents),
+        incident_lines=tuple(value.line for value in incidents),
         comment=_comment(table.table("comment")),
         probe_allow_hosts=_allow_hosts(table.table("probe")),
         override_label=_override(table.table("override")),
@@ -301,6 +311,8 @@ def _rules(table: Table | None) -> dict[str, RuleSetting]:
         if value.data is False or value.data == "off":  # YAML 1.1 reads a bare off as false
             settings[key] = RuleSetting("off", value.line)
             continue
+        from checklistbot.strict_yaml import Table
+
         inner = Table(value)
         severity = inner.choice("severity", None, _SEVERITIES)
         inner.finish()
@@ -349,6 +361,7 @@ def _llm(table: Table | None) -> LlmSettings:
         prompt=_repository_path(prompt) if prompt else None,
         max_output_tokens=table.whole("max_output_tokens", 6000, low=500, high=64_000),
         timeout_s=table.whole("timeout_s", 120, low=1, high=900),
+        prompt_line=prompt.line if prompt else 1,
     )
     table.finish()
     return settings

@@ -11,6 +11,7 @@ from checklistbot.checklist.words import Language
 from checklistbot.model import Check, Checklist, Facts, LlmUse
 
 if TYPE_CHECKING:
+    from checklistbot.checklist.own import Own
     from checklistbot.checklist.validate import Invalid
     from checklistbot.config import LlmSettings
     from checklistbot.llm.base import Answer, Message, Provider
@@ -29,12 +30,12 @@ def draft(
     model: str | None = None,
     environ: Mapping[str, str],
     deadline: Deadline,
-    template: str | None = None,
+    own: Own | None = None,
 ) -> tuple[Checklist, LlmUse]:
     """The checklist for these deployments, and what the LLM cost.
 
     One question for all deployments, repaired at most once. Without a key, and after any failure, it is the built-in checklist;
-    ``LlmUse.reason`` then says why, in our own words. ``template`` is the text of a prompt template of the user's. Raises UsageError
+    ``LlmUse.reason`` then says why, in our own words. ``own`` holds the user's own template and incidents. Raises UsageError
     for a provider that nobody knows or a template that is wrong; never because of an answer.
     """
     if provider == "builtin" or not facts.deployments:
@@ -45,7 +46,7 @@ def draft(
     chosen = llm.choose(provider, settings, environ)
     if chosen is None:
         return builtin.draft(facts, check, language), LlmUse()
-    return _Conversation(chosen, settings, language, deadline).draft(facts, check, model, environ, template)
+    return _Conversation(chosen, settings, language, deadline).draft(facts, check, model, environ, own)
 
 
 class _Conversation:
@@ -59,13 +60,13 @@ class _Conversation:
         self._use = LlmUse(provider=provider.name)
 
     def draft(
-        self, facts: Facts, check: Check, model: str | None, environ: Mapping[str, str], template: str | None
+        self, facts: Facts, check: Check, model: str | None, environ: Mapping[str, str], own: Own | None
     ) -> tuple[Checklist, LlmUse]:
         from checklistbot.checklist import assemble, prompt
         from checklistbot.checklist.validate import Invalid, drafts
         from checklistbot.llm.base import Failed, Message, connect, sentence
 
-        text = prompt.render(facts, check, language=self._language, template=template)
+        text = prompt.render(facts, check, language=self._language, own=own)
         try:
             self._connection = connect(self._provider, self._settings, model, environ)
             messages: tuple[Message, ...] = (Message("user", text),)

@@ -17,12 +17,14 @@ from checklistbot import resources
 from checklistbot.checklist import builtin, incidents
 from checklistbot.checklist.assemble import numbered
 from checklistbot.checklist.words import Language
+from checklistbot.lazy import pattern
 from checklistbot.model import Check, Deployment, Fact, Facts, Scalar, UsageError
 
 if TYPE_CHECKING:
     import jinja2
 
     from checklistbot.checklist.incidents import Incident
+    from checklistbot.checklist.own import Own, Template
 
 #: More deployments than these get the built-in items only.
 MAX_DEPLOYMENTS: Final = 20
@@ -72,12 +74,12 @@ _DTYPES: Final = frozenset(
         "f32",
     ]
 )
-_VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?(?:post|rc|dev|a|b)\d{1,8})?", re.ASCII)
-_GPU = re.compile(r"[A-Z]{1,3}\d{1,4}[A-Z]{0,3}(?:-\d{1,3}GB)?", re.ASCII)
-_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}/[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_VERSION = pattern(r"\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?(?:post|rc|dev|a|b)\d{1,8})?", re.ASCII)
+_GPU = pattern(r"[A-Z]{1,3}\d{1,4}[A-Z]{0,3}(?:-\d{1,3}GB)?", re.ASCII)
+_MODEL = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}/[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 #: A model's name has a number in it and few plain words; an instruction that was squeezed into one has not.
-_TALK = re.compile(
+_TALK = pattern(
     r"(?:ignore|disregard|forget|override|previous|above|prior|instruct(?:ion)s|system|prompt|verdict|approve|allow|always|never|must"
     r"|should|please|you|your|say|tell|reply|answer|output|print|write|pass(?:ed)?|fail|block|safe|secret|token|key|password|execute|run"
     r"|delete|skip|disable|trust|admin|user|assistant|developer|http|www)",
@@ -171,7 +173,7 @@ def _pool_source(fact: Fact) -> str:
 
 # --- findings ----------------------------------------------------------------------------------------------------------
 
-_ID = re.compile(r"[a-z0-9][a-z0-9.-]{1,63}", re.ASCII)
+_ID = pattern(r"[a-z0-9][a-z0-9.-]{1,63}", re.ASCII)
 
 
 def _findings(deployment: Deployment, check: Check) -> list[str]:
@@ -189,7 +191,7 @@ def _findings(deployment: Deployment, check: Check) -> list[str]:
 def _lines(facts: Facts, check: Check, detail: int) -> Iterator[tuple[str, Typed]]:
     """One JSON object a deployment; group and environment are numbers, so that pairs stay together without names.
 
-    ``detail`` 2 holds everything, 1 leaves out secondary facts, 0 findings as well.
+    ``detail`` 2 and more holds everything, 1 leaves out secondary facts, 0 findings as well.
     """
     groups: dict[tuple[str, str], str] = {}
     environments: dict[str, str] = {}
@@ -199,7 +201,7 @@ def _lines(facts: Facts, check: Check, detail: int) -> Iterator[tuple[str, Typed
             "id": name,
             "environment": environments.setdefault(deployment.environment, f"e{len(environments) + 1}"),
             "group": groups.setdefault((deployment.environment, deployment.group), f"g{len(groups) + 1}"),
-            **{kind: value for kind, value in entry.values.items() if detail == 2 or kind not in _SECONDARY},
+            **{kind: value for kind, value in entry.values.items() if detail >= 2 or kind not in _SECONDARY},
         }
         if detail > 0 and (found := _findings(deployment, check)):
             values["findings"] = found
@@ -224,24 +226,35 @@ def render(
     check: Check,
     *,
     language: Language,
-    template: str | None = None,
-    incident: Incident | None = None,
+    own: Own | None = None,
 ) -> str:
     """The filled prompt, at most MAX_BYTES for ten deployments.
 
-    ``template`` is a user's own (text of ``llm.prompt`` from the base). Raises UsageError where it is wrong.
+    ``own`` holds a user's own template and incidents. The prompt tells one incident, the user's first or the newest of ours, and a
+    lesson of each other one. Raises UsageError with path:line where a template is wrong.
     """
-    incident = incident or next(iter(incidents.registry().values()))
+    told, *others = (*(own.incidents if own else ()), *incidents.registry().values())
     text = ""
-    for detail in (2, 1, 0):
-        text = _fill(template, language, _values(facts, check, language, incident, detail))
-        if len(text.encode()) <= MAX_BYTES[language]:
+    for detail in (3, 2, 1, 0):
+        values = _values(facts, check, language, told, detail) | {"further_lessons": _further(others, language, detail)}
+        text = _fill(own.template if own else None, language, values)
+        if len(text.encode("utf-8", "replace")) <= MAX_BYTES[language]:
             break
     return text
 
 
+def _further(others: Iterable[Incident], language: Language, detail: int) -> list[dict[str, str]]:
+    """What the incidents that are not told teach first; the first thing to go where space is short."""
+    return [
+        {"title": incident.title[language], "topic": topic, "text": texts[language]}
+        for incident in others
+        for topic, texts in incident.lessons[:1]
+        if detail == 3
+    ]
+
+
 def _values(facts: Facts, check: Check, language: Language, incident: Incident, detail: int) -> dict[str, Any]:
-    """What a template may use."""
+    """What a template may use, without ``further_lessons``."""
     lines = list(_lines(facts, check, detail))
     left_out = [f"{line.values['id']}: {', '.join(line.left_out)}" for _, line in lines if line.left_out]
     return {
@@ -264,22 +277,47 @@ def _pools(lines: Iterable[Typed]) -> list[dict[str, Any]]:
     return [{name: line.values.get(name) for name in names} for line in lines]
 
 
-def _fill(template: str | None, language: Language, values: dict[str, Any]) -> str:
+_MEND: Final = "mend it or leave llm.prompt out"
+#: Characters of a filled template of a user's own; ours is far below.
+_MAX_FILLED: Final = 200_000
+
+
+def _fill(template: Template | None, language: Language, values: dict[str, Any]) -> str:
     import jinja2
 
-    text = template if template is not None else resources.text("prompts", f"checklist.{language}.md.j2")
+    path = template.path if template else f"checklist.{language}.md.j2"
+    text = template.text if template else resources.text("prompts", path)
     try:
-        return _environment().from_string(text).render(values)
+        return _bounded(_environment().from_string(text).generate(values), path)
     except jinja2.TemplateSyntaxError as error:
+        raise UsageError(f"{path}:{error.lineno}: the prompt template is wrong there; {_MEND}") from None
+    except jinja2.TemplateError as error:
+        line = _template_line(error)
         raise UsageError(
-            f"the prompt template is wrong in line {error.lineno}; mend it or leave llm.prompt out"
+            f"{path}:{line}: the prompt template uses a name that is not there or not allowed; {_MEND}"
         ) from None
-    except jinja2.TemplateError:
-        raise UsageError(
-            "the prompt template uses a name that is not there or not allowed; mend it or leave llm.prompt out"
-        ) from None
-    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError):
-        raise UsageError("the prompt template could not be filled; mend it or leave llm.prompt out") from None
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+        raise UsageError(f"{path}:{_template_line(error)}: the prompt template could not be filled; {_MEND}") from None
+
+
+def _bounded(parts: Iterable[str], path: str) -> str:
+    found, size = [], 0
+    for part in parts:
+        found.append(part)
+        size += len(part)
+        if size > _MAX_FILLED:
+            raise UsageError(f"{path}:1: the prompt template makes more than {_MAX_FILLED:,} characters; {_MEND}")
+    return "".join(found)
+
+
+def _template_line(error: Exception) -> int:
+    """The template's line that an error comes from: Jinja rewrites the traceback's line numbers to the template's."""
+    line, trace = 1, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename in ("<template>", "<unknown>"):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
 
 
 def estimate_tokens(text: str) -> int:

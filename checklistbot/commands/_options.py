@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+import posixpath
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -16,8 +17,10 @@ import click
 from checklistbot import clock
 from checklistbot.config import FILE_NAME, Config, load
 from checklistbot.model import InputError, Skipped, UsageError
+from checklistbot.record import record
 
 if TYPE_CHECKING:
+    from checklistbot.checklist.own import Own
     from checklistbot.discovery.tree import Tree
     from checklistbot.facts import Inputs
     from checklistbot.model import Check, Facts
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settings:
     """The options that every command takes. ``verbose`` 1: what was skipped, timings; 2: requests without bodies."""
 
@@ -96,7 +99,7 @@ def _with(command: Callable[..., Any], options: tuple[Callable[[Any], Any], ...]
     return command
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Learnt:
     """Config, facts and checks of one state: what ``prompt`` and ``draft`` start from."""
 
@@ -104,6 +107,7 @@ class Learnt:
     facts: Facts
     check: Check
     language: Literal["en", "ko"]
+    own: Own | None = None
 
 
 def learn(settings: Settings, named: Inputs, path: str | None, revision: str | None) -> Learnt:
@@ -116,7 +120,7 @@ def learn(settings: Settings, named: Inputs, path: str | None, revision: str | N
     language = settings.language(config)
     facts = gather(tree, config, named)
     check = rules.evaluate(facts, config, language=language, today=settings.now().date())
-    return Learnt(config, facts, check, language)
+    return Learnt(config, facts, check, language, own_files(config, tree))
 
 
 def epilog(*lines: str) -> str:
@@ -155,6 +159,31 @@ def read_config(option: str | None, tree: Tree | None) -> Config:
             except Unreadable as error:
                 raise UsageError(f"{path}: {error}; the config must be readable text inside the repository") from None
     return Config()
+
+
+def own_files(config: Config, tree: Tree | None) -> Own | None:
+    """The user's own prompt template and incidents, as ``tree`` holds them. None where the config names none.
+
+    Their paths are relative to the repository. Raises UsageError with file:line for one that is missing or wrong.
+    """
+    if config.llm.prompt is None and not config.incidents:
+        return None
+    from checklistbot.checklist.own import own
+    from checklistbot.discovery.tree import Unreadable
+
+    def read(pattern: str) -> Iterator[tuple[str, str]]:
+        if tree is None:
+            return
+        relative = posixpath.relpath(pattern, tree.prefix) if tree.prefix else pattern
+        several = any(character in relative for character in "*?[")
+        paths = [path for path in tree.paths() if fnmatchcase(path, relative)] if several else [relative]
+        for path in paths:
+            try:
+                yield path, tree.read(path)
+            except Unreadable:
+                continue
+
+    return own(config, read)
 
 
 def _read_file(path: str) -> str:

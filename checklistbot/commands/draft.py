@@ -77,6 +77,7 @@ def command(
             model=model or found.config.llm.model,
             environ=os.environ,
             deadline=Deadline(DEADLINE_S),
+            own=found.own,
         )
     shared.write_output(_render(drafted, form), output)
     if use.status == "failed" and use.reason:

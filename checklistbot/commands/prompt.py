@@ -30,7 +30,7 @@ def command(settings: shared.Settings, named: Inputs, path: str | None, rev: str
     from checklistbot.checklist import prompt
 
     found = shared.learn(settings, named, path, rev)
-    text = prompt.render(found.facts, found.check, language=found.language)
+    text = prompt.render(found.facts, found.check, language=found.language, own=found.own)
     if tokens:
         click.echo(f"about {prompt.estimate_tokens(text):,} tokens (an estimate: every model counts differently)")
     else:

@@ -214,6 +214,7 @@ def _report(
         model=options.model or config.llm.model,
         environ=options.environ,
         deadline=deadline,
+        own=shared.own_files(config, sides.policy),
     )
     return Report(
         base=sides.base_revision,

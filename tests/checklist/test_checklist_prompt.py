@@ -10,9 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checklistbot.checklist import prompt
+from checklistbot.checklist.own import Own, Template
 from checklistbot.model import Check, Deployment, Facts, Finding, UsageError, declared
 
 LANGUAGES = ("en", "ko")
+
+
+def own_template(text: str) -> Own:
+    return Own(Template(text, "ops/prompt.j2"))
+
+
 LIMITS = {"en": 12_000, "ko": 16_000}
 
 
@@ -157,7 +164,7 @@ def test_a_local_path_gives_way_to_the_served_name() -> None:
 
 def test_a_template_of_the_users_own(facts: Facts, check: Check) -> None:
     text = prompt.render(
-        facts, check, language="en", template="{{ title }}: {{ deployments | length }} of {{ pools[0].model }}"
+        facts, check, language="en", own=own_template("{{ title }}: {{ deployments | length }} of {{ pools[0].model }}")
     )
     assert text == "Long prompts were answered with other customers' text: 3 of zai-org/GLM-5.3-FP8"
 
@@ -177,7 +184,7 @@ def test_a_template_of_the_users_own(facts: Facts, check: Check) -> None:
 )
 def test_a_wrong_or_hostile_template_is_one_line(facts: Facts, check: Check, template: str) -> None:
     with pytest.raises(UsageError, match="template"):
-        prompt.render(facts, check, language="en", template=template)
+        prompt.render(facts, check, language="en", own=own_template(template))
 
 
 def test_the_estimate_is_of_the_right_size(facts: Facts, check: Check) -> None:
