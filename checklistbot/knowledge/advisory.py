@@ -97,9 +97,9 @@ class Advisory:
         Bounds are half-open and compared as versions, not as specifier sets: an rc of the fixed release is affected, and so is an rc of
         the first affected one.
         """
-        bounds = _bounds(self.affected)
         if version is None:
-            return True if bounds == (("0", None),) else None
+            low, high = _bounds(self.affected)
+            return True if high is None and not any(low.release) else None
         return within(version, self.affected)
 
 
@@ -107,21 +107,24 @@ def within(version: Version, spec: str) -> bool:
     """True if the version lies in ">=a,<b" (either bound may be left out), compared as ``Advisory.covers`` does."""
     from packaging.version import Version
 
-    release = Version(version.public)
+    low, high = _bounds(spec)
+    release = Version(version.public) if version.local else version
     # An early build of the first affected release may hold the bug already: it counts with its release.
     start = Version(version.base_version) if version.is_prerelease else release
-    return any(start >= Version(low) and (high is None or release < Version(high)) for low, high in _bounds(spec))
+    return start >= low and (high is None or release < high)
 
 
 @cache
-def _bounds(spec: str) -> tuple[tuple[str, str | None], ...]:
-    low, high = "0", None
+def _bounds(spec: str) -> tuple[Version, Version | None]:
+    from packaging.version import Version
+
+    low, high = Version("0"), None
     for part in spec.split(","):
         if part.startswith(">="):
-            low = part[2:].strip()
+            low = Version(part[2:].strip())
         elif part.startswith("<"):
-            high = part[1:].strip()
-    return ((low, high),)
+            high = Version(part[1:].strip())
+    return low, high
 
 
 @cache

@@ -42,6 +42,20 @@ def hits(context: Context) -> list[GroupHits]:
     return found
 
 
+def hits_of(key: str, context: Context) -> list[Hit]:
+    """The hits on one group."""
+    by_group: dict[str, list[Hit]] | None = context.memo.get("hits-by-group")
+    if by_group is None:
+        by_group = context.memo["hits-by-group"] = {group: found for group, _, found in hits(context)}
+    return by_group.get(key, [])
+
+
+@cache
+def with_floor() -> tuple[Advisory, ...]:
+    """Advisories for which policy asks for a release of its own."""
+    return tuple(advisory for advisory in advisories().values() if advisory.floor is not None)
+
+
 def _hits(context: Context) -> Iterator[GroupHits]:
     before = _before(context)
     wanted = [advisory for advisory in advisories().values() if advisory.id not in subsumed()]

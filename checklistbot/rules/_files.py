@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from checklistbot.rules._policy import read_lines
@@ -14,16 +14,23 @@ _MAX_FILES = 200
 _MAX_LINE = 2_000
 
 
-def lines_with(tree: Tree, words: Iterable[str], *, docs: bool = True) -> Iterator[tuple[str, int, str]]:
-    """(path, line number from 1, line) of lines that hold one of the words, whatever their case; at most 200 files."""
-    wanted = [word.lower() for word in words]
-    paths = sorted(path for path in tree.candidates([word.encode() for word in words]) if docs or not prose(path))
+def lines_with(
+    tree: Tree, words: Iterable[str], *, wanted: Callable[[str], bool] = lambda path: True
+) -> Iterator[tuple[str, int, str]]:
+    """(path, line number from 1, line) of lines that hold one of the words, whatever their case, in at most 200 of the wanted files."""
+    sought = [word.lower() for word in words]
+    paths = sorted(path for path in tree.candidates([word.encode() for word in words]) if wanted(path))
     for path in paths[:_MAX_FILES]:
         for line, text in enumerate(read_lines(tree, path), 1):
-            if len(text) <= _MAX_LINE and any(word in text.lower() for word in wanted):
+            if len(text) <= _MAX_LINE and any(word in text.lower() for word in sought):
                 yield path, line, text
 
 
 def prose(path: str) -> bool:
     """True for documentation."""
     return path.lower().endswith((".md", ".mdx", ".rst", ".txt", ".adoc", ".html"))
+
+
+def not_prose(path: str) -> bool:
+    """True for anything but documentation."""
+    return not prose(path)

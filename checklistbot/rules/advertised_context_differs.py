@@ -31,6 +31,11 @@ _KEYS: Final = (
 _KEY_LINE: Final = pattern(
     rf"""["']?(?:{"|".join(_KEYS)})["']?\s*[:=]\s*["']?(\d[\d_,]{{2,11}}|\d+(?:\.\d+)?[kKmM])\b"""
 )
+#: Files in which gateways and model cards are configured, and the line that names the entry: its indent counts to the key.
+_CONFIGS: Final = (".yaml", ".yml", ".json", ".toml")
+_NAME_LINE: Final = re.compile(
+    r"""(\s*(?:-\s+)?(?:\{\s*)?)["']?(?:model_name|modelName|model|id|name|alias|slug|served_model_name)["']?\s*[:=]\s*["']?([^"',\s]+)["']?\s*,?\s*"""
+)
 #: A sentence that promises a context: "128K context", "context window of 1,048,576 tokens", "1M 토큰 컨텍스트".
 _PROSE: Final = pattern(
     r"(?i)(?:context(?: window| length| size)?(?: is| of|:|=)? *|컨텍스트[가-힣 ]{0,6} ?)(?:up to |max\.? |최대 )?(\d[\d,]{2,11}|\d+(?:\.\d+)?[km])\b"
@@ -68,45 +73,62 @@ class Promise:
 def evaluate(context: Context) -> Iterator[Finding]:
     if context.tree is None:
         return
-    for key, members in context.groups():
+    groups = [(key, members, {name for m in members for name in _names(m)}) for key, members in context.groups()]
+    names = {name for _, _, own in groups for name in own}
+    promises = _promises(context.tree, names) if names else {}
+    for key, members, own in groups:
         serving = [m for m in members if m.context_length.number() or limits.usable_pool(m)]
-        names = {name for m in members for name in _names(m)}
-        if serving and names:
-            promise = max(_promises(context.tree, names), key=lambda one: (one.exact, one.tokens), default=None)
-            if promise is not None:
-                yield from _judge(key, serving, promise, context.language)
+        promised = [promise for name in sorted(own) for promise in promises.get(name, ())]
+        if serving and promised:
+            best = max(promised, key=lambda one: (one.exact, one.tokens))
+            yield from _judge(key, serving, best, context.language)
 
 
 def _names(deployment: Deployment) -> Iterator[str]:
     """What a promise calls the model: the served name. A model's own name alone also stands in texts about the model as such."""
     name = deployment.served_model_name.text()
-    if name and len(name) >= 4:
+    if name and len(name) >= 4 and not any(letter.isspace() for letter in name):
         yield name
 
 
-def _promises(tree: Tree, names: set[str]) -> Iterator[Promise]:
+def _promises(tree: Tree, names: set[str]) -> dict[str, list[Promise]]:
+    """Served name → what files of the tree promise for it; one search for all names."""
+    found: dict[str, list[Promise]] = {}
     texts: dict[str, list[str]] = {}
-    for path, line, text in lines_with(tree, sorted(names)):
-        lines = texts.setdefault(path, read_lines(tree, path))
-        if prose(path):
-            yield from (Promise(n, Location(path, line), False) for n in _in_prose(text))
-        else:
-            yield from _in_config(path, lines, line)
+    for path, line, text in lines_with(tree, sorted(names), wanted=lambda p: prose(p) or p.endswith(_CONFIGS)):
+        for name in names:
+            if name.lower() not in text.lower():
+                continue
+            if prose(path):
+                made = [Promise(n, Location(path, line), False) for n in _in_prose(text, name)]
+            else:
+                lines = texts.setdefault(path, read_lines(tree, path))
+                made = list(_in_config(path, lines, line, name))
+            found.setdefault(name, []).extend(made)
+    return found
 
 
-def _in_prose(text: str) -> Iterator[int]:
+def _in_prose(text: str, name: str) -> Iterator[int]:
+    """Lengths in a sentence that names the model as a word of its own; a plain word such as "chat" is no name."""
+    named = re.search(rf"(?<![A-Za-z0-9_./-]){re.escape(name)}(?![A-Za-z0-9_/-])", text[:500])
+    if named is None or not re.search(r"[\d-]", name):
+        return
     for match in _PROSE.finditer(text[:500]):
         tokens = _tokens(match[1] or match[2])
         if tokens is not None and tokens >= 1_000:
             yield tokens
 
 
-def _in_config(path: str, lines: list[str], line: int) -> Iterator[Promise]:
-    """Keys after the model's name, up to where the next entry of the list begins."""
-    indent = len(lines[line - 1]) - len(lines[line - 1].lstrip())
+def _in_config(path: str, lines: list[str], line: int, name: str) -> Iterator[Promise]:
+    """Keys of the entry whose name is exactly the model's, and of what is nested in it: until the entry ends."""
+    first = lines[line - 1] if line <= len(lines) else ""
+    named = _NAME_LINE.fullmatch(first)
+    if named is None or named[2] != name:
+        return
+    indent = len(named[1])
     for at in range(line, min(line + _NEAR, len(lines))):
         text = lines[at]
-        if text.lstrip().startswith("- ") and len(text) - len(text.lstrip()) <= indent:
+        if text.strip() and len(text) - len(text.lstrip()) < indent:
             return
         match = _KEY_LINE.search(text)
         tokens = _tokens(match[1]) if match else None

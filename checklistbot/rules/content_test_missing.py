@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Finding
-from checklistbot.rules._files import lines_with, prose
+from checklistbot.rules._files import lines_with, not_prose
 from checklistbot.rules._match import disaggregated
 from checklistbot.rules.base import Context, Language, Rule, found, location
 
@@ -44,8 +44,8 @@ def _matters(deployment: Deployment) -> bool:
 
 
 def _tested(tree: Tree) -> bool:
-    lines = lines_with(tree, ["checklistbot"])
-    return any(_RUNS.search(text) and not prose(path) for path, _, text in lines)
+    lines = lines_with(tree, ["checklistbot"], wanted=not_prose)
+    return any(_RUNS.search(text) for _, _, text in lines)
 
 
 RULE = Rule(

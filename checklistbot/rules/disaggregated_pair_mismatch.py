@@ -5,13 +5,13 @@ First rejected lengths are compared, not pools: pools of two roles always differ
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
-from itertools import product
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from checklistbot import engines
 from checklistbot.engines.base import version_of
-from checklistbot.model import Because, Deployment, Edit, Finding, Fix, Status, Verdict
+from checklistbot.model import VERDICT_ORDER, Because, Deployment, Edit, Finding, Fix, Status, Verdict
 from checklistbot.rules import _limits as limits
 from checklistbot.rules._advisories import NAMES as ENGINE_NAMES
 from checklistbot.rules.base import (
@@ -28,6 +28,7 @@ from checklistbot.rules.base import (
 )
 
 ID: Final = "disaggregated-pair-mismatch"
+Pair: TypeAlias = tuple[Deployment, Deployment]
 _SAME: Final = ("model", "engine_version", "page_size", "kv_cache_dtype")
 
 _TITLE: Final[dict[Language, dict[str, str]]] = {
@@ -89,16 +90,24 @@ _FIX: Final[dict[Language, str]] = {
 
 def evaluate(context: Context) -> Iterator[Finding]:
     for key, members in context.groups():
-        prefill = [m for m in members if m.role.value == "prefill"]
-        decode = [m for m in members if m.role.value == "decode"]
-        if not prefill or not decode:
-            continue
-        finding = _limits(key, prefill, decode, context)
+        together = list(_pairs(members))
+        finding = _limits(key, together, context)
         if finding is not None:
             yield finding
-        differing = _differs(key, prefill, decode, context.language)
+        differing = _differs(key, together, context.language)
         if differing is not None:
             yield differing
+
+
+def _pairs(members: tuple[Deployment, ...]) -> Iterator[Pair]:
+    """Prefill and decode workers that serve together: those of one file, else of one folder, else of the group. A repository may hold
+    several recipes of one model side by side."""
+    decode = [m for m in members if m.role.value == "decode"]
+    for p in (m for m in members if m.role.value == "prefill"):
+        folder = posixpath.dirname(p.file or "")
+        same_file = [d for d in decode if d.file == p.file]
+        same_folder = [d for d in decode if posixpath.dirname(d.file or "") == folder]
+        yield from ((p, d) for d in same_file or same_folder or decode)
 
 
 def _limit(deployment: Deployment, side: str) -> int | None:
@@ -111,26 +120,27 @@ def _limit(deployment: Deployment, side: str) -> int | None:
     return deployment.first_rejected_length
 
 
-def _limits(key: str, prefill: list[Deployment], decode: list[Deployment], context: Context) -> Finding | None:
-    """The widest window over all pairs: the smallest prefill limit against the largest decode limit."""
-    lows = [(limit, m) for m in prefill if (limit := _limit(m, "prefill")) is not None]
-    highs = [(limit, m) for m in decode if (limit := _limit(m, "decode")) is not None]
-    engine = prefill[0].engine.value
-    if len(lows) < len(prefill) or len(highs) < len(decode) or engine not in ("sglang", "vllm"):
+def _limits(key: str, together: list[Pair], context: Context) -> Finding | None:
+    """The gravest and widest window over all pairs; None while a limit is not known."""
+    found: list[tuple[tuple[int, int], Pair, tuple[int, int], tuple[Verdict, str, str]]] = []
+    for p, d in together:
+        low, end = _limit(p, "prefill"), _limit(d, "decode")
+        if low is None or end is None or p.engine.value not in ("sglang", "vllm"):
+            return None
+        decided = _verdict(p, d, low, end)
+        if decided is not None:
+            found.append(((VERDICT_ORDER.index(decided[0]), low - end), (p, d), (low, end), decided))
+    if not found:
         return None
-    low, p = min(lows, key=lambda pair: pair[0])
-    end, d = max(highs, key=lambda pair: pair[0])
-    decided = _verdict(p, d, low, end)
-    if decided is None:
-        return None
-    verdict, kind, text = decided
-    return _window(key, [*prefill, *decode], (p, d), (low, end), (verdict, kind, text), context)
+    _, pair, ends, decided = min(found, key=lambda one: one[0])
+    members = list({id(m): m for both in together for m in both}.values())
+    return _window(key, members, pair, ends, decided, context)
 
 
 def _window(
     key: str,
     members: list[Deployment],
-    pair: tuple[Deployment, Deployment],
+    pair: Pair,
     ends: tuple[int, int],
     decided: tuple[Verdict, str, str],
     context: Context,
@@ -211,9 +221,9 @@ def _fix(members: list[Deployment], language: Language) -> Fix | None:
     return Fix(_FIX[language].format(safe=number(safe)), tuple(edits))
 
 
-def _differs(key: str, prefill: list[Deployment], decode: list[Deployment], language: Language) -> Finding | None:
+def _differs(key: str, together: list[Pair], language: Language) -> Finding | None:
     """The first pair whose known facts differ."""
-    for p, d in product(prefill, decode):
+    for p, d in together:
         names = [n for n in _SAME if p.fact(n).known and d.fact(n).known and _comparable(p, n) != _comparable(d, n)]
         if names:
             return _differing(key, p, d, names, language)

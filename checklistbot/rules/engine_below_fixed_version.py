@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from checklistbot.engines.base import version_of
-from checklistbot.knowledge import Advisory, Tier, advisories
+from checklistbot.knowledge import Advisory, Tier
 from checklistbot.model import VERDICT_ORDER, Deployment, Edit, Finding, Fix, Status, Verdict
 from checklistbot.rules import _advisories
 from checklistbot.rules._match import back_ported
@@ -47,11 +47,10 @@ _FIX: Final[dict[Language, str]] = {
 
 def evaluate(context: Context) -> Iterator[Finding]:
     for key, members in context.groups():
-        for advisory in advisories().values():
-            if advisory.floor is not None:
-                affected = [member for member in members if _applies(advisory, member)]
-                if affected:
-                    yield _judge(advisory, key, affected, context)
+        for advisory in _advisories.with_floor():
+            affected = [member for member in members if _applies(advisory, member)]
+            if affected:
+                yield _judge(advisory, key, affected, context)
 
 
 def _applies(advisory: Advisory, deployment: Deployment) -> bool:
@@ -82,11 +81,10 @@ def _judge(advisory: Advisory, key: str, members: list[Deployment], context: Con
     return _other("pass", "back-ported" if ported else "pass", advisory, key, members[0], context.language)
 
 
-def demanded(key: str, context: Context) -> str | None:
+def demanded(members: tuple[Deployment, ...], context: Context) -> str | None:
     """The release that this rule asks a group to upgrade to, None where it asks for none: other bugs that the same upgrade mends are told
     here and nowhere else."""
-    members = context.facts.groups().get(tuple(key.split("/", 1)), ())  # type: ignore[arg-type]
-    floors = (_floor(advisory, member, context) for advisory in advisories().values() for member in members)
+    floors = (_floor(advisory, member, context) for advisory in _advisories.with_floor() for member in members)
     return next((floor for floor in floors if floor is not None), None)
 
 
@@ -104,8 +102,9 @@ def mended_too(key: str, floor: str, context: Context) -> list[Advisory]:
     """Further bugs that definitely apply to the group and that the release mends as well, the gravest first."""
     from packaging.version import Version
 
-    found = next((hits for group, _, hits in _advisories.hits(context) if group == key), [])
-    fixed = [hit.advisory for hit in found if hit.definite and hit.advisory.fixed_in is not None]
+    fixed = [
+        hit.advisory for hit in _advisories.hits_of(key, context) if hit.definite and hit.advisory.fixed_in is not None
+    ]
     mended = [advisory for advisory in fixed if Version(str(advisory.fixed_in)) <= Version(floor)]
     return sorted(mended, key=lambda one: (VERDICT_ORDER.index(_advisories.verdict_of(one)), one.id))
 

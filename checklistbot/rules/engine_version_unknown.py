@@ -42,7 +42,7 @@ def evaluate(context: Context) -> Iterator[Finding]:
             hit.advisory.id
             for hit in hits
             for member, result in hit.possible
-            if member in unknown and result.undecided == ("version",)
+            if member in unknown and "version" in result.undecided
         }
         if waiting:
             yield _finding(key, unknown[0], len(waiting), context.language)

@@ -59,7 +59,7 @@ _ASKED: Final = frozenset(
 
 def evaluate(context: Context) -> Iterator[Finding]:
     for key, members, found_hits in hits(context):
-        told = _told_elsewhere(key, context)
+        told = _told_elsewhere(key, members, context)
         definite = [hit for hit in found_hits if hit.definite and hit.advisory.id not in told]
         fixed = [hit for hit in definite if hit.advisory.fixed_in is not None]
         if fixed:
@@ -67,7 +67,7 @@ def evaluate(context: Context) -> Iterator[Finding]:
         for hit in definite:
             if hit.advisory.fixed_in is None and not by_flag(hit.advisory):
                 yield _open(key, hit, context.language)
-        floor = engine_below_fixed_version.demanded(key, context) or (_newest(fixed) if fixed else None)
+        floor = engine_below_fixed_version.demanded(members, context) or (_newest(fixed) if fixed else None)
         possible = [
             hit for hit in found_hits if not hit.definite and not _only_version(hit) and not _mended(hit, floor)
         ]
@@ -75,9 +75,9 @@ def evaluate(context: Context) -> Iterator[Finding]:
             yield _possible(key, members, possible, context.language)
 
 
-def _told_elsewhere(key: str, context: Context) -> set[str]:
+def _told_elsewhere(key: str, members: tuple[Deployment, ...], context: Context) -> set[str]:
     """Bugs that the upgrade which engine-below-fixed-version asks for mends as well."""
-    floor = engine_below_fixed_version.demanded(key, context)
+    floor = engine_below_fixed_version.demanded(members, context)
     return {advisory.id for advisory in engine_below_fixed_version.mended_too(key, floor, context)} if floor else set()
 
 

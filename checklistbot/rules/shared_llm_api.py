@@ -7,7 +7,7 @@ from typing import Final
 
 from checklistbot.knowledge.hosts import SharedApi, shared_apis
 from checklistbot.model import Finding, Location
-from checklistbot.rules._files import lines_with
+from checklistbot.rules._files import lines_with, not_prose
 from checklistbot.rules.base import Context, Language, Rule, found
 
 ID: Final = "shared-llm-api"
@@ -28,7 +28,7 @@ def evaluate(context: Context) -> Iterator[Finding]:
     if not sensitive or context.tree is None:
         return
     seen: set[str] = set()
-    for path, line, text in lines_with(context.tree, [api.host for api in shared_apis()], docs=False):
+    for path, line, text in lines_with(context.tree, [api.host for api in shared_apis()], wanted=not_prose):
         for api in shared_apis():
             if api.host in text.lower() and api.host not in seen:
                 seen.add(api.host)

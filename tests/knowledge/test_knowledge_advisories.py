@@ -472,3 +472,17 @@ def test_hosts_are_bare_names() -> None:
         assert "://" not in one.host
         assert one.provider
         assert one.dedicated
+
+
+def test_facts_do_not_load_the_advisories(tmp_path: Path) -> None:
+    """``facts`` needs neither rules nor advisories."""
+    import subprocess
+
+    (tmp_path / "up.sh").write_text("vllm serve Qwen/Qwen3-8B --max-model-len 4096\n", encoding="utf-8")
+    script = (
+        "import sys; from checklistbot import cli; cli.main(['facts', sys.argv[1]]); "
+        "from checklistbot.knowledge.compiled import _entries; "
+        "print(sorted(m for m in sys.modules if m.startswith('checklistbot.rules')), _entries.cache_info().misses)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[] 0"

@@ -115,3 +115,16 @@ def test_it_reads_in_korean() -> None:
 
 def test_verdict_of_the_whole_is_unknown_where_a_limit_is() -> None:
     assert verdicts("kv-pool-unknown", state(SMALL, None)) == ["unknown"]
+
+
+def test_recipes_side_by_side_are_not_mixed() -> None:
+    """Two recipes of one model in one repository: each prefill is compared with the decode of its own file."""
+    rows = [("a/x.yaml", 64), ("b/y.yaml", 128)]
+    found = Facts(
+        tuple(deployment(role, file=file, page_size=page) for file, page in rows for role in ("prefill", "decode"))
+    )
+    assert of(RULE, found) == []
+    mixed = Facts(
+        (deployment("prefill", file="a/p.yaml", page_size=64), deployment("decode", file="b/d.yaml", page_size=128))
+    )
+    assert [f.parameters["differs"] for f in of(RULE, mixed)] == ["page_size"]
