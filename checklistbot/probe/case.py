@@ -20,14 +20,14 @@ Phase = Literal["baseline", "below", "filler", "together", "over", "after"]
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """``verdict`` is one of the FAIL_… words; ``strength`` fail or suspect; ``canaries`` whose marks were seen; ``detail`` numbers
-    for the report, never text of a reply."""
+    """``verdict`` is one of the FAIL_… words; ``strength`` fail or suspect; ``canaries`` whose marks were seen; ``seen`` fills the
+    oracle's phrase in templates/probe.LANGUAGE.toml: numbers and words of our own, never text of a reply."""
 
     oracle: str
     verdict: str
     strength: Literal["fail", "suspect"]
     canaries: tuple[str, ...] = ()
-    detail: str = ""
+    seen: tuple[int | float | str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -75,13 +75,11 @@ def hits(result: Result) -> list[Case]:
 
 
 def _hit(case: Case, oracle: str, canaries: tuple[str, ...], result: Result) -> dict[str, Any]:
-    verdict = next(o.verdict for o in case.opinions if o.oracle == oracle)
     seal = result.run.key.seal(case.reply.text) if case.reply.text else None
-    strength = next(o.strength for o in case.opinions if o.oracle == oracle)
-    detail = next(o.detail for o in case.opinions if o.oracle == oracle)
+    opinion = next(o for o in case.opinions if o.oracle == oracle)
     return {
-        "verdict": verdict, "oracle": oracle, "length": case.length, "canary_ids": list(canaries), "reply_hmac": seal,
-        "request": case.prompt.id, "strength": strength, "detail": detail, "status": case.reply.status,
+        "verdict": opinion.verdict, "oracle": oracle, "length": case.length, "canary_ids": list(canaries), "reply_hmac": seal,
+        "request": case.prompt.id, "strength": opinion.strength, "seen": list(opinion.seen), "status": case.reply.status,
     }  # fmt: skip
 
 
@@ -103,7 +101,7 @@ def _case(case: Case) -> str:
     name = f"{case.phase} {case.prompt.id} {case.length} tokens"
     head = f'    <testcase classname="probe" name="{xml(name)}"'
     opinion = strongest(case)
-    detail = f"{opinion.oracle}: {opinion.detail}" if opinion else f"status {case.reply.status}"
+    detail = f"{opinion.oracle}: {' '.join(map(str, opinion.seen))}" if opinion else f"status {case.reply.status}"
     if case.verdict.startswith("FAIL"):
         return f'{head}><failure type="{case.verdict}" message="{xml(detail)}"/></testcase>'
     if case.verdict in ("SUSPECT", "INCONCLUSIVE"):

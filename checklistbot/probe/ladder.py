@@ -54,7 +54,8 @@ def smoke(limits: Limits, answer: int, *, known: int) -> Ladder:
         made.below.append(_fitted(length, answer, context))
     made.below = [p for p in dict.fromkeys(made.below) if p.length < known]
     made.fillers = filler_lengths(known, 8)
-    ends = [known, known, known, known + 1, *_window(limits, known)]
+    middle, *others = _window(limits, known) or [known]
+    ends = [known, middle, known + 1, known, *others]
     made.over = [_fitted(length, answer, None if length >= known else context) for length in ends]
     made.over = [Point(p.length, room_of(p.length, answer, context)) for p in made.over]
     return made

@@ -46,7 +46,6 @@ class Options:
     allow_live_traffic: bool = False
     over_deadline: float = OVER_DEADLINE
     concurrency: int = 8
-    tokenize_path: str = "/tokenize"
     oracles_off: Collection[str] = ()
 
 
@@ -62,7 +61,6 @@ class Result:
     tokens: int
     interrupted: bool = False
     notes: list[str] = field(default_factory=list)
-    deduced: list[str] = field(default_factory=list)
 
 
 Notify = Callable[[str, dict[str, Any]], None]
@@ -79,8 +77,12 @@ class _Stop(Exception):
 class Probe:
     """``notify(event, data)`` hears phase, progress and announce. Raises UsageError, InputError; a Ctrl-C ends in a result."""
 
-    def __init__(self, transport: Transport, options: Options, notify: Notify = _silent) -> None:
+    def __init__(
+        self, transport: Transport, options: Options, notify: Notify = _silent, *, counter: Transport | None = None
+    ) -> None:
+        """``counter`` is where /tokenize is asked, if not at the endpoint itself."""
         self._transport = transport
+        self._counter = counter or transport
         self._options = options
         self._notify = notify
         self._key = RunKey.of(options.key, options.seed)
@@ -237,7 +239,7 @@ class Probe:
 
     def _tokenized(self, text: str) -> int | None:
         data = json.dumps({"model": self._model, "prompt": text, "content": text}).encode()
-        answer = self._transport.send([Call("POST", self._options.tokenize_path, data, _SMALL)])[0]
+        answer = self._counter.send([Call("POST", "/tokenize", data, _SMALL)])[0]
         found = answer.json() if answer.status == 200 else None
         if not isinstance(found, dict):
             return None
@@ -407,7 +409,7 @@ class Probe:
         """Lost codes alone, below the limit: once more with fresh codes. Both stand in the report; only both make a failure."""
         second = self._one(point, case.phase)
         if second.verdict == "PASS_ANSWER":
-            case.opinions = [o.__class__(o.oracle, o.verdict, "suspect", o.canaries, o.detail) for o in case.opinions]
+            case.opinions = [o.__class__(o.oracle, o.verdict, "suspect", o.canaries, o.seen) for o in case.opinions]
             case.verdict = "SUSPECT"
 
     def _together(self, points: Sequence[steps.Point]) -> None:

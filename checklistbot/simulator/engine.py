@@ -368,6 +368,7 @@ class Cluster:
         self.trace.append({
             "request": request.id, "length": len(request.tokens), "stub": handoff.stub,
             "pages_reserved": reserved, "pages_sent": len(handoff.pages), "stale_pages_of": dict(stale),
+            "opening": self.tokenizer.decode(request.tokens[:24]),
         })  # fmt: skip
 
 

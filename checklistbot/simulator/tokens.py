@@ -15,6 +15,9 @@ ZERO: Final = "\0"
 _PIECE = pattern(r"\w+|[^\w\s]")
 #: Text is cut into stretches of about this many characters, so that the list of words stays small.
 _STRETCH: Final = 1 << 16
+#: Sentences of at most this many characters are remembered, so many of them.
+_SENTENCE: Final = 400
+_KEPT: Final = 4_096
 _TIGHT: Final = frozenset(".,;:!?")
 _LAST_ID: Final = 0x10FFFF
 
@@ -25,6 +28,7 @@ class Tokenizer:
     def __init__(self) -> None:
         self._tokens: dict[str, str] = {}
         self._words: list[str] = [""]
+        self._sentences: dict[str, str] = {}
         self.numbers: set[str] = set()
         self.unknown = self._new("?")
 
@@ -43,8 +47,21 @@ class Tokenizer:
         return token
 
     def encode(self, text: str) -> str:
-        """The tokens of ``text``; memory beyond the result is bounded."""
-        return "".join(self._encode(stretch) for stretch in _stretches(text))
+        """The tokens of ``text``. A full stop is always a token of its own, so sentences are encoded one by one, and those that
+        come again (long prompts repeat themselves) only once."""
+        dot = self._tokens.get(".") or self._new(".")
+        return dot.join(map(self._sentence, text.split(".")))
+
+    def _sentence(self, text: str) -> str:
+        if len(text) > _SENTENCE:
+            return "".join(self._encode(stretch) for stretch in _stretches(text))
+        tokens = self._sentences.get(text)
+        if tokens is None:
+            tokens = self._encode(text)
+            if len(self._sentences) >= _KEPT:
+                self._sentences.clear()
+            self._sentences[text] = tokens
+        return tokens
 
     def _encode(self, text: str) -> str:
         words = _PIECE.findall(text)

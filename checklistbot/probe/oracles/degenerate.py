@@ -14,13 +14,13 @@ def judge(case: Case, run: Run) -> Opinion | None:
         return None
     text, fault = case.reply.text, None
     if case.reply.error == "cut" or (case.reply.streamed and not case.reply.done):
-        return Opinion("degenerate", "FAIL_DEGENERATE", "suspect", detail="the stream broke off")
+        return Opinion("degenerate", "FAIL_DEGENERATE", "suspect", seen=("cut",))
     if not text.strip():
-        fault = "empty answer"
+        fault = "empty"
     elif text.count("\ufffd") > len(text) * 0.05:
-        fault = "replacement characters"
+        fault = "garbled"
     elif len(text) > _LONG and len(zlib.compress(text.encode())) < len(text.encode()) * 0.15:
-        return Opinion("degenerate", "FAIL_DEGENERATE", "suspect", detail="endless repetition")
+        return Opinion("degenerate", "FAIL_DEGENERATE", "suspect", seen=("repetition",))
     if fault is None or case.phase == "baseline":
         return None
-    return Opinion("degenerate", "FAIL_DEGENERATE", "fail", detail=fault)
+    return Opinion("degenerate", "FAIL_DEGENERATE", "fail", seen=(fault,))

@@ -30,7 +30,7 @@ def judge(case: Case, run: Run) -> Opinion | None:
     positions = max(1_000, sum(len(words_of(c.reply.text)) for c in run.cases))
     sure = bits >= math.log2(len(planted) * positions / _FALSE_ALARMS)
     names = tuple(f"t{index}" for index in owners) if sure else tuple(f"t{index}?" for index in owners[:3])
-    return Opinion("foreign-canary", "FAIL_LEAK", "fail" if sure else "suspect", names, f"{bits} of 54 bits")
+    return Opinion("foreign-canary", "FAIL_LEAK", "fail" if sure else "suspect", names, (bits, len(run.key.canary(0)) * BITS))
 
 
 def longest(canary: tuple[str, ...], said: list[str]) -> int:

@@ -19,4 +19,4 @@ def judge(case: Case, run: Run) -> Opinion | None:
     verdict = "FAIL_SWAP" if together else "FAIL_LEAK"
     strength = "fail" if most >= 2 else "suspect"
     names = tuple(sorted(hits, key=lambda name: -hits[name][0])[:5])
-    return Opinion("foreign-needles", verdict, strength, names, f"{most} codes of another request")  # type: ignore[arg-type]
+    return Opinion("foreign-needles", verdict, strength, names, (most,))  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ def judge(case: Case, run: Run) -> Opinion | None:
             best, owner = shared, other.prompt.id
     if best < _SUSPECT:
         return None
-    return Opinion("foreign-ngrams", "FAIL_LEAK", "fail" if best >= _FAIL else "suspect", (owner,), f"{best} rows of five words")
+    return Opinion("foreign-ngrams", "FAIL_LEAK", "fail" if best >= _FAIL else "suspect", (owner,), (best,))
 
 
 def fives(text: str) -> set[tuple[str, ...]]:

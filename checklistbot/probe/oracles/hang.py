@@ -8,4 +8,4 @@ from checklistbot.probe.case import Case, Opinion, Run
 def judge(case: Case, run: Run) -> Opinion | None:
     if case.reply.error != "timeout":
         return None
-    return Opinion("hang", "FAIL_HANG", "fail", detail=f"no end after {case.deadline:.0f} s")
+    return Opinion("hang", "FAIL_HANG", "fail", seen=(round(case.deadline),))

@@ -10,7 +10,7 @@ def judge(case: Case, run: Run) -> Opinion | None:
     baseline = run.baseline
     if baseline.logprobs_match < 3 or baseline.logprobs_differ or case.phase == "baseline" or matches(case.reply) is not False:
         return None
-    return Opinion("logprob-text", "FAIL_LEAK", "fail", detail="first log probability is not of the first token")
+    return Opinion("logprob-text", "FAIL_LEAK", "fail")
 
 
 def matches(reply: Reply) -> bool | None:

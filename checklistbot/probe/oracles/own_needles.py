@@ -13,11 +13,11 @@ def judge(case: Case, run: Run) -> Opinion | None:
     missed = max(0, asked - len(found))
     if not missed or at_least(missed, asked, run.baseline.error) >= ALPHA * (1_000 if asked <= 4 else 1):
         return None
-    return Opinion("own-needles", "FAIL_INCOHERENT", "fail", detail=f"{missed} of {asked} codes lost: {pattern(case, found)}")
+    return Opinion("own-needles", "FAIL_INCOHERENT", "fail", seen=(missed, asked, pattern(case, found)))
 
 
 def pattern(case: Case, found: set[str]) -> str:
-    """What the lost codes say about the cause, as a word of the catalogue (probe.KEY in the texts)."""
+    """What the lost codes say about the cause, as a key of the texts ([pattern])."""
     kept = [code in found for code in case.prompt.codes[: answerable(case)]]
     if not any(kept):
         return "all-lost"

@@ -14,4 +14,4 @@ def judge(case: Case, run: Run) -> Opinion | None:
         return None
     if case.reply.error == "timeout":
         return None
-    return Opinion("rejection-law", "FAIL_ADMISSION", "fail", detail=f"200 for {case.length} tokens, first rejected is {limit}")
+    return Opinion("rejection-law", "FAIL_ADMISSION", "fail", seen=(case.length, limit))

@@ -19,4 +19,4 @@ def judge_run(run: Run) -> Iterator[tuple[Case, Opinion]]:
     for cases in groups.values():
         if len(cases) >= 3:
             for case in cases:
-                yield case, Opinion("same-first-token", "FAIL_INCOHERENT", "suspect", detail=f"the same in {len(cases)} replies")
+                yield case, Opinion("same-first-token", "FAIL_INCOHERENT", "suspect", seen=(len(cases),))

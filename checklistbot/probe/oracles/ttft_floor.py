@@ -16,5 +16,4 @@ def judge(case: Case, run: Run) -> Opinion | None:
     expected = slope * case.length
     if expected < _ABOVE_BASE * base or case.length < run.baseline.longest or took >= _SHARE * expected:
         return None
-    detail = f"first text after {took:.2f} s, prefill takes about {expected:.2f} s"
-    return Opinion("ttft-floor", "FAIL_PHANTOM_PREFILL", "fail", detail=detail)
+    return Opinion("ttft-floor", "FAIL_PHANTOM_PREFILL", "fail", seen=(round(took, 2), round(expected, 2)))

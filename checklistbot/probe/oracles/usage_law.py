@@ -17,7 +17,7 @@ def judge(case: Case, run: Run) -> Opinion | None:
     cached = case.reply.cached_tokens or 0
     legal = run.overhead + 2 * (run.limits.page or 64) + 64
     if cached > legal:
-        return Opinion("usage-law", "FAIL_CACHE", "fail", detail=f"{cached} tokens cached of a prompt that shares none")
+        return Opinion("usage-law", "FAIL_CACHE", "fail", seen=("cached", cached))
     if case.phase != "baseline" and abs(told - case.length) > _SLACK:
-        return Opinion("usage-law", "FAIL_TRUNC", "fail", detail=f"usage tells {told} of {case.length} tokens")
+        return Opinion("usage-law", "FAIL_TRUNC", "fail", seen=("told", told, case.length))
     return None

@@ -1,0 +1,202 @@
+"""``checklistbot probe``: the canary and coherence test against a live endpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from checklistbot.commands import _options as shared
+from checklistbot.config import FILE_NAME, Config, load
+from checklistbot.model import UsageError
+
+if TYPE_CHECKING:
+    from checklistbot.probe.evidence import Binding
+    from checklistbot.probe.run import Options, Result
+    from checklistbot.probe.text import Texts
+
+_EXIT: Final = {"pass": 0, "fail": 1, "inconclusive": 3}
+_PHASES: Final = ("discover", "watch", "baseline", "hunt", "below", "fill", "after")
+
+
+@click.command(
+    "probe",
+    short_help="Send canaries and limit-length prompts to a live endpoint, and judge what the answers say.",
+    epilog=shared.epilog(
+        "checklistbot probe http://staging.internal:8000 --facts facts.json --i-own-this-endpoint",
+        "checklistbot probe http://127.0.0.1:8200 --dry-run --i-own-this-endpoint",
+    ),
+)
+@click.argument("url")
+@click.option("--facts", "facts_file", metavar="FILE", help="facts/1 or report/1 that the evidence is bound to.")
+@click.option("--plan", "plan_file", metavar="FILE", help="Only the items of this plan/1; - is standard input.")
+@click.option("--model", metavar="NAME", help="Served model name (default: the first that /v1/models lists).")
+@click.option("--profile", type=click.Choice(["smoke", "standard", "deep"]), default="smoke", show_default=True)
+@click.option("--context", type=click.IntRange(1), metavar="N", help="Context length in tokens, where nothing tells it.")
+@click.option("--kv-pool", type=click.IntRange(1), metavar="N", help="KV pool in tokens, where nothing tells it.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--i-own-this-endpoint", "owned", is_flag=True, help="Required: over-limit prompts can stall an engine.")
+@click.option("--allow-host", "allow_hosts", multiple=True, metavar="H", help="A host with a public address that is yours (repeatable).")
+@click.option("--allow-live-traffic", is_flag=True, help="Go on although other requests are being served.")
+@click.option("--budget-tokens", type=click.IntRange(1), default=10_000_000, show_default=True, metavar="N")
+@click.option("--deadline", type=click.FloatRange(1, 3_600), default=340.0, show_default=True, help="Seconds for an over-limit request.")
+@click.option("--watch", "watch_seconds", type=click.FloatRange(0, 600), default=10.0, show_default=True, help="Seconds to look for other people's requests first.")
+@click.option("--tokenize-url", metavar="U", help="A worker whose /tokenize counts tokens, where the router has none.")
+@click.option("--dry-run", is_flag=True, help="Ask for limits, print what would be sent, send nothing.")
+@click.option("--keep-text", is_flag=True, help="Keep failing replies in a private file outside the tree (refused in CI).")
+@click.option("--format", "form", type=click.Choice(["text", "json", "junit"]), default="text", show_default=True)
+@click.option("--output", metavar="FILE", help="Write there instead of standard output.")
+@shared.common
+def command(
+    settings: shared.Settings, url: str, facts_file: str | None, plan_file: str | None, profile: str, form: str,
+    output: str | None, owned: bool, allow_hosts: tuple[str, ...], tokenize_url: str | None, keep_text: bool, **rest: Any,
+) -> int:  # fmt: skip
+    """Test the OpenAI-compatible endpoint at URL for replies that carry other requests' text.
+
+    Canaries are planted as tenants, then prompts around every limit are sent, those over it last and one at a time. The verdict
+    rests on the text of the replies; no text is written anywhere. Exit code: 0 pass, 1 fail, 3 inconclusive.
+
+    CHECKLISTBOT_PROBE_KEY makes canaries that other processes with the key can attribute; CHECKLISTBOT_ENDPOINT_AUTH is sent as
+    the Authorization header.
+    """
+    from checklistbot.probe.evidence import Binding, junit
+    from checklistbot.probe.inputs import bound_to, plan_items, read_file
+    from checklistbot.probe.text import Texts, render
+
+    if profile != "smoke":
+        raise UsageError(f"--profile {profile} is not there yet: only smoke is (boundary ladder and canaries, not load, aborts or eviction)")
+    if keep_text and os.environ.get("CI") == "true":
+        raise UsageError("--keep-text is refused where CI=true: replies may be other people's text")
+    config = _config(settings.config)
+    limits, binding = None, Binding()
+    if facts_file is not None:
+        limits, binding = bound_to(read_file(facts_file), facts_file, rest["model"])
+    items = plan_items(sys.stdin.read() if plan_file == "-" else read_file(plan_file), plan_file) if plan_file else None
+    texts = Texts(settings.language(config), color=settings.colored() and output is None)
+    allowed = (*config.probe_allow_hosts, *allow_hosts)
+    started = _now()
+    options = _options(limits, items, rest)
+    result = _run(url, tokenize_url, owned, allowed, options, settings, texts)
+    if form == "json":
+        made = _evidence(result, binding, started, profile, items or [], rest["seed"])
+        shared.write_output(json.dumps(made, indent=2, sort_keys=True), output)
+    else:
+        text = junit(result) if form == "junit" else render(result, texts, url=url, bound=bool(binding.digests))
+        shared.write_output(text, output)
+    for item in result.ladder.skipped if result.ladder else ():
+        click.echo(f"SKIP {item}: this version does not do abort-storm yet", err=True)
+    if keep_text:
+        _keep(result)
+    return 0 if rest["dry_run"] else _EXIT[result.summary.verdict]
+
+
+def _now() -> datetime:
+    from checklistbot import clock
+
+    return clock.now(os.environ).astimezone(UTC)
+
+
+def _config(option: str | None) -> Config:
+    path = option or FILE_NAME
+    if option is None and not Path(path).is_file():
+        return Config()
+    try:
+        return load(Path(path).read_text(encoding="utf-8-sig"), path)
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(f"{path}: cannot be read as UTF-8 text") from None
+
+
+def _options(limits: Any, items: list[dict[str, Any]] | None, rest: Mapping[str, Any]) -> Options:
+    import secrets
+
+    from checklistbot.probe.run import Options
+
+    return Options(
+        key=os.environ.get("CHECKLISTBOT_PROBE_KEY") or secrets.token_hex(32), seed=rest["seed"], model=rest["model"],
+        limits=limits, context=rest["context"], kv_pool=rest["kv_pool"], plan=items, budget=rest["budget_tokens"],
+        dry_run=rest["dry_run"], watch_seconds=rest["watch_seconds"], allow_live_traffic=rest["allow_live_traffic"],
+        over_deadline=rest["deadline"],
+    )  # fmt: skip
+
+
+def _run(
+    url: str, tokenize_url: str | None, owned: bool, allowed: tuple[str, ...], options: Options,
+    settings: shared.Settings, texts: Texts,
+) -> Result:  # fmt: skip
+    from checklistbot.probe.run import Probe
+    from checklistbot.probe.safety import allowed_address
+    from checklistbot.probe.wire import HttpTransport
+
+    key = os.environ.get("CHECKLISTBOT_ENDPOINT_AUTH")
+    authorization = None if not key else key if " " in key else f"Bearer {key}"
+    transport = HttpTransport(url, allowed_address(url, owned=owned, allow_hosts=allowed), authorization=authorization)
+    counter = None
+    if tokenize_url is not None:
+        # The header with the key goes to URL only.
+        counter = HttpTransport(tokenize_url, allowed_address(tokenize_url, owned=owned, allow_hosts=allowed))
+    try:
+        return Probe(transport, options, progress(settings, texts), counter=counter).run()
+    finally:
+        transport.close()
+        if counter is not None:
+            counter.close()
+
+
+def progress(settings: shared.Settings, texts: Texts) -> Any:
+    """Lines on standard error: each phase, each over-limit request before it is sent; under -v each verdict."""
+    from checklistbot.probe.case import Case
+
+    def notify(event: str, data: dict[str, Any]) -> None:
+        if settings.quiet:
+            return
+        if event == "phase":
+            name = data["name"]
+            click.echo(f"… {texts.say('announce.' + (name if name in _PHASES else 'over-phase'))}", err=True)
+        elif event == "announce":
+            click.echo(f"  ! {texts.say('announce.over', data['length'])}", err=True)
+        elif event == "reply" and settings.verbose:
+            case: Case = data["case"]
+            took = f"{case.reply.ttft:.3f}" if case.reply.ttft is not None else "-"
+            click.echo(f"    {case.phase:9} {case.length:>9} {case.reply.status} {took:>8} s  {case.verdict}", err=True)
+
+    return notify
+
+
+def _evidence(result: Result, binding: Binding, started: datetime, profile: str, items: list[dict[str, Any]], seed: int) -> dict[str, Any]:
+    from checklistbot.probe.evidence import to_json
+
+    environ = os.environ
+    in_run = environ.get("GITHUB_ACTIONS") == "true"
+    origin = {
+        "kind": "run" if in_run else "file",
+        "repo": environ.get("GITHUB_REPOSITORY") if in_run else None,
+        "run_id": environ.get("GITHUB_RUN_ID") if in_run else None,
+        "sha": environ.get("GITHUB_SHA") if in_run else None,
+    }
+    return to_json(
+        result, binding=binding, started=started, finished=_now(), profile=profile, plan=items, seed=seed, origin=origin
+    )
+
+
+def _keep(result: Result) -> None:
+    """Failing replies in a file of mode 0600 below the user's own state folder: outside every tree that is uploaded."""
+    import secrets
+
+    import platformdirs
+
+    from checklistbot.probe.evidence import hits
+
+    folder = Path(platformdirs.user_state_path("checklistbot")) / "quarantine"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / f"{secrets.token_hex(8)}.json"
+    kept = [{"request": case.prompt.id, "length": case.length, "text": case.reply.text} for case in hits(result)]
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(kept, file)
+    click.echo(f"failing replies are kept in {path}; they may be other people's text: delete it when you are done", err=True)
