@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 
 from checklistbot.discovery.tree import Unreadable
 from checklistbot.model import Skipped
@@ -21,6 +22,14 @@ class MemoryTree:
 
     def paths(self) -> list[str]:
         return sorted(self.files)
+
+    @property
+    def prefix(self) -> str:
+        return ""
+
+    def named(self, globs: Iterable[str]) -> list[str]:
+        wanted = list(globs)
+        return [p for p in sorted(self.files) if any(fnmatchcase(p.rpartition("/")[2], glob) for glob in wanted)]
 
     def candidates(self, words: Iterable[bytes]) -> list[str]:
         wanted = list(words)

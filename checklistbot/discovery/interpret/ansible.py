@@ -8,14 +8,14 @@ import re
 from typing import Final
 
 from checklistbot.discovery.base import launches_in
-from checklistbot.discovery.interpret import data_files, jinjawalk
+from checklistbot.discovery.interpret import data_files, jinjawalk, listing
 from checklistbot.discovery.interpret.gorender import relocate
 from checklistbot.discovery.interpret.marks import without_marks
 from checklistbot.discovery.interpret.pyvalues import Map, Value
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch
-from checklistbot.model import Skipped
 from checklistbot.lazy import pattern
+from checklistbot.model import Skipped
 
 MAX_FILES: Final = 60
 _SUFFIX = pattern(r"\.(?:j2|jinja2?)$")
@@ -88,7 +88,7 @@ def _beside(tree: Tree, path: str) -> dict[str, Value]:
 
 
 def _group_files(tree: Tree) -> list[str]:
-    return [p for p in tree.paths() if "group_vars/" in p and p.endswith((".yml", ".yaml"))][:MAX_FILES]
+    return [p for p in listing.paths(tree) if "group_vars/" in p and p.endswith((".yml", ".yaml"))][:MAX_FILES]
 
 
 def _group(path: str) -> str:

@@ -7,10 +7,11 @@ import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from checklistbot.discovery.base import launches_in
-from checklistbot.discovery.interpret import data_files, gotemplate
+from checklistbot.discovery.interpret import data_files, gotemplate, listing
 from checklistbot.discovery.interpret.gofunctions import FUNCTIONS, overlay
 from checklistbot.discovery.interpret.gorender import Line, Renderer, Stopped, document, method, relocate, show
 from checklistbot.discovery.interpret.marks import Place, without_marks
@@ -59,19 +60,14 @@ def chart_of(tree: Tree, path: str) -> Chart | None:
 
 
 def is_chart(tree: Tree, root: str) -> bool:
+    """True for a folder with ``templates/`` and values or a Chart.yaml."""
     names = (posixpath.join(root, n) for n in ("Chart.yaml", "values.yaml", "values.yml"))
-    return any(map(tree.exists, names)) and any(
-        p.startswith(posixpath.join(root, "templates/")) for p in _below(tree, root)
-    )
-
-
-def _below(tree: Tree, root: str) -> list[str]:
-    prefix = root + "/" if root else ""
-    return [p for p in tree.paths() if p.startswith(prefix)]
+    return any(map(tree.exists, names)) and listing.holds(tree, posixpath.join(root, "templates"))
 
 
 def load(tree: Tree, root: str) -> Chart:
-    return Chart(root, tuple(_below(tree, root)[: MAX_FILES * 4]))
+    """The chart in a folder."""
+    return Chart(root, tuple(islice(listing.below(tree, root), MAX_FILES * 4)))
 
 
 def environments(chart: Chart) -> dict[str, str]:

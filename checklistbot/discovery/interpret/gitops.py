@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
 from typing import Final
 
 from checklistbot.discovery import yaml_docs
-from checklistbot.discovery.interpret import charts, data_files, gotemplate, kustomization, releases
+from checklistbot.discovery.interpret import charts, data_files, gotemplate, kustomization, listing, releases
 from checklistbot.discovery.interpret.gofunctions import FUNCTIONS, overlay
 from checklistbot.discovery.interpret.gorender import Renderer, Stopped, show
 from checklistbot.discovery.interpret.marks import mark, without_marks
@@ -30,7 +30,7 @@ MAX_ELEMENTS: Final = 100
 MAX_FILES: Final = 300
 _ARGO = b"argoproj.io/"
 _FLUX = b"toolkit.fluxcd.io/"
-_HELMFILE = ("helmfile.yaml", "helmfile.yml", "helmfile.yaml.gotmpl")
+_YAML: Final = (".yaml", ".yml")
 
 
 _BRACES: Final = ("\ue0d0", "\ue0d1")
@@ -121,9 +121,8 @@ def referenced(tree: Tree) -> frozenset[str]:
 def used_kustomizations(tree: Tree) -> frozenset[str]:
     """Folders that another kustomization of the tree builds on."""
     found: set[str] = set()
-    for path in tree.paths():
-        if posixpath.basename(path) in kustomization.NAMES:
-            found |= kustomization.bases(tree, posixpath.dirname(path))
+    for path in tree.named(kustomization.NAMES):
+        found |= kustomization.bases(tree, posixpath.dirname(path))
     return frozenset(found)
 
 
@@ -150,8 +149,7 @@ def _in_tree(tree: Tree, path: str) -> str | None:
     clean = "" if clean == "." else clean
     if clean.startswith(".."):
         return None
-    prefix = clean + "/" if clean else ""
-    return clean if any(p.startswith(prefix) for p in tree.paths()) else None
+    return clean if listing.holds(tree, clean) else None
 
 
 # --- Argo CD ---------------------------------------------------------------------------------------------------------------
@@ -224,7 +222,7 @@ def _merged_elements(tree: Tree, generator: yaml_docs.Map) -> list[Element]:
 def _git_elements(tree: Tree, git: yaml_docs.Node) -> list[Element]:
     at = (git.path, git.line) if isinstance(git, yaml_docs.Map) else ("", 1)
     found: list[Element] = []
-    folders = {posixpath.dirname(p) for p in tree.paths()}
+    folders = {posixpath.dirname(p) for p in listing.paths(tree)}
     every = sorted({"/".join(f.split("/")[:n]) for f in folders for n in range(1, f.count("/") + 2)} - {""})
     excluded = [text(d.get("path")) or "" for d in maps(dig(git, "directories")) if text(d.get("exclude")) == "true"]
     for directory in maps(dig(git, "directories")):
@@ -236,7 +234,7 @@ def _git_elements(tree: Tree, git: yaml_docs.Node) -> list[Element]:
                 found.append({"path": _path_value(folder, at)})
     for file in maps(dig(git, "files")):
         glob = text(file.get("path")) or ""
-        for path in tree.paths():
+        for path in listing.paths(tree):
             if fnmatchcase(path, glob) and path.endswith((".json", ".yaml", ".yml")):
                 value = data_files.load(_read(tree, path), (path, 1), "yaml")
                 data = dict(value.data) if isinstance(value, Map) else {}
@@ -447,15 +445,11 @@ def _image_entry(entry: yaml_docs.Node) -> yaml_docs.Node:
 
 
 def _plain_folder(tree: Tree, folder: str, where: str, *, recurse: bool) -> list[Launch]:
-    prefix = folder + "/" if folder else ""
     documents: list[yaml_docs.Node] = []
-    for path in [p for p in tree.paths() if p.startswith(prefix) and p.endswith((".yaml", ".yml"))][:MAX_FILES]:
-        if recurse or "/" not in path[len(prefix) :]:
-            documents += [
-                d
-                for d in yaml_docs.documents(path, _read(tree, path))
-                if text(dig(d, "kind")) not in ("Application", "ApplicationSet")
-            ]
+    files = listing.below(tree, folder, _YAML) if recurse else listing.directly_in(tree, folder, _YAML)
+    for path in islice(files, MAX_FILES):
+        found = yaml_docs.documents(path, _read(tree, path))
+        documents += [d for d in found if text(dig(d, "kind")) not in ("Application", "ApplicationSet")]
     return deploy(tree, documents, where)
 
 
@@ -520,7 +514,7 @@ def _values_from(
     name, key = text(reference.get("name")), text(reference.get("valuesKey")) or "values.yaml"
     documents = list(around)
     folder = posixpath.dirname(document.path)
-    for path in [p for p in tree.paths() if posixpath.dirname(p) == folder and p.endswith((".yaml", ".yml"))][:50]:
+    for path in islice(listing.directly_in(tree, folder, _YAML), 50):
         documents += yaml_docs.documents(path, _read(tree, path))
     for other in documents:
         if text(dig(other, "kind")) == reference.get("kind", "ConfigMap") or text(dig(other, "kind")) == "ConfigMap":
@@ -551,8 +545,7 @@ def _flux_kustomization(tree: Tree, document: yaml_docs.Map, environment: str | 
     if kustomization.file_of(tree, folder) is not None:
         documents: list[yaml_docs.Node] = list(kustomization.build(tree, folder).documents)
     else:
-        prefix = folder + "/" if folder else ""
-        paths = [p for p in tree.paths() if p.startswith(prefix) and p.endswith((".yaml", ".yml"))][:MAX_FILES]
+        paths = list(islice(listing.below(tree, folder, _YAML), MAX_FILES))
         documents = [d for p in paths if p != document.path for d in yaml_docs.documents(p, _read(tree, p))]
     documents = [
         d
@@ -598,11 +591,8 @@ def _variables(word: Word, given: yaml_docs.Map) -> Word:
 
 
 def _helmfiles(tree: Tree) -> list[str]:
-    return [
-        p
-        for p in tree.paths()
-        if posixpath.basename(p) in _HELMFILE or re.search(r"(?:^|/)helmfile\.d/[^/]+\.ya?ml(?:\.gotmpl)?$", p)
-    ][:50]
+    wanted = re.compile(r"(?:^|/)(?:helmfile\.ya?ml(?:\.gotmpl)?|helmfile\.d/[^/]+\.ya?ml(?:\.gotmpl)?)$")
+    return [p for p in listing.paths(tree) if wanted.search(p)][:50]
 
 
 def _helmfile_releases(tree: Tree, path: str) -> list[tuple[yaml_docs.Map, str]]:
@@ -695,16 +685,22 @@ def flux_paths(tree: Tree, path: str, body: str) -> set[str]:
     return {p for r in roots if (p := _in_tree(tree, text(dig(r, "spec", "path")) or "")) is not None}
 
 
+@_cached
+def _manifests(tree: Tree) -> frozenset[str]:
+    """Kubernetes manifests that are no Argo CD objects: what a release object of a folder deploys."""
+    objects = frozenset(tree.candidates([_ARGO]))
+    return frozenset(tree.candidates([b"apiVersion"])) - {p for p in objects if _is_object(tree, p)}
+
+
 def files_below(tree: Tree, paths: set[str]) -> list[str]:
-    """Manifests below the folders; files as they are. Objects in them keep their own reader."""
-    found = []
-    for target in paths:
-        prefix = target + "/" if target else ""
-        found += [
-            p
-            for p in tree.paths()
-            if p == target or (p.startswith(prefix) and p.endswith((".yaml", ".yml")) and not _is_object(tree, p))
-        ]
+    """Manifests below the folders; values files as they are. Argo CD objects in them keep their own reader."""
+    found: list[str] = []
+    for target in sorted(paths):
+        if tree.exists(target):
+            found.append(target)
+        else:
+            found += [p for p in listing.below(tree, target, _YAML) if p in _manifests(tree)]
+            found += list(listing.below(tree, target, (".tpl",))) if charts.is_chart(tree, target) else []
     return found[:5_000]
 
 

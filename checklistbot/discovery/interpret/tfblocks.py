@@ -6,9 +6,10 @@ import dataclasses
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
-from checklistbot.discovery.interpret import embed, hcl, sagemaker
+from checklistbot.discovery.interpret import embed, hcl, listing, sagemaker
 from checklistbot.discovery.interpret.hcleval import Module, Stop, assumed_of, number_of, text_of
 from checklistbot.discovery.interpret.marks import settled, without_marks, word
 from checklistbot.discovery.interpret.pyvalues import Const, Map, Seq, Unk, Value
@@ -61,7 +62,7 @@ def load(tree: Tree, folder: str, path: str, text: str) -> Module:
 
 
 def _files(tree: Tree, folder: str, endings: tuple[str, ...]) -> list[str]:
-    return [p for p in tree.paths() if posixpath.dirname(p) == folder and p.endswith(endings)][:MAX_FILES]
+    return list(islice(listing.directly_in(tree, folder, endings), MAX_FILES))
 
 
 def _read(tree: Tree, path: str) -> str:
