@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
+
+from checklistbot.record import record
 
 Scalar = str | int | float | bool
 SourceKind = Literal["declared", "observed", "predicted", "default"]
@@ -40,7 +42,7 @@ class InputError(ChecklistbotError):
     exit_code = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """Where a value comes from. ``line`` counts from 1; ``path`` is relative to PATH."""
 
@@ -60,7 +62,7 @@ class Source:
         return f"{place}:{self.line}" if self.line else place
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unknown:
     """Why a value is not known, and what would supply it."""
 
@@ -77,7 +79,7 @@ class Unknown:
         return data
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Observation:
     """The inputs an observed value was taken under (fact name → value), and how they compare with the deployment's."""
 
@@ -93,7 +95,7 @@ class Observation:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Candidate:
     """A value that lost against another source."""
 
@@ -104,7 +106,7 @@ class Candidate:
         return {"value": self.value, "source": self.source.to_json()}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fact:
     """A value with its source; without a value it says why (``unknown``).
 
@@ -202,7 +204,7 @@ def observed(value: Scalar, path: str | None, line: int | None) -> Fact:
     return Fact(value, Source("observed", path, line))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Flag:
     """One flag of the server's command: canonical long name without dashes, ``***`` where it is a secret.
 
@@ -256,7 +258,7 @@ FACT_NAMES: Final[tuple[str, ...]] = (
 _POOL_SUPPLY: Final = ("log", "endpoint", "config", "pin")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Deployment:
     """One served model in one role as one environment renders it (DESIGN, "The words").
 
@@ -307,8 +309,8 @@ class Deployment:
             yield name, self.fact(name)
 
     def flag(self, name: str) -> Flag | None:
-        """The last flag of that canonical name (the engine takes the last), None if it is not given."""
-        return next((flag for flag in reversed(self.flags) if flag.name == name), None)
+        """The last flag of that canonical name that reaches the server (the engine takes the last), None if none does."""
+        return next((flag for flag in reversed(self.flags) if flag.name == name and flag.reaches_server), None)
 
     def env_var(self, name: str) -> Flag | None:
         return next((entry for entry in reversed(self.env) if entry.name == name), None)
@@ -356,7 +358,7 @@ class Deployment:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Skipped:
     """Something that was not read: a path, or an input's name, and why."""
 
@@ -367,7 +369,7 @@ class Skipped:
         return {"path": self.path, "reason": self.reason}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Facts:
     """``facts/1``: everything learnt about one state of a repository. ``digests`` per "environment/group".
 
@@ -409,8 +411,10 @@ class Facts:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Location:
+    """A file, and a line of it where one is meant."""
+
     path: str
     line: int | None = None
 
@@ -421,7 +425,7 @@ class Location:
         return f"{self.path}:{self.line}" if self.line else self.path
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Because:
     """One fact a finding rests on."""
 
@@ -437,7 +441,7 @@ class Because:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edit:
     """A change of one value in one line that would mend a finding."""
 
@@ -450,8 +454,10 @@ class Edit:
         return {"path": self.path, "line": self.line, "from": self.before, "to": self.after}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fix:
+    """How to mend a finding: in words, and as edits where they are certain."""
+
     text: str
     edits: tuple[Edit, ...] = ()
 
@@ -459,8 +465,10 @@ class Fix:
         return {"text": self.text, "edits": [edit.to_json() for edit in self.edits]}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Waived:
+    """Who accepts a finding and why; ``expires`` is a day (ISO) or None."""
+
     reason: str
     expires: str | None
 
@@ -468,7 +476,7 @@ class Waived:
         return {"reason": self.reason, "expires": self.expires}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """A rule's or advisory's verdict on a deployment. ``deployment`` is an id; ``parameters`` are the numbers behind the
     text, for output that words it itself."""
@@ -518,8 +526,10 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return next((verdict for verdict in VERDICT_ORDER if verdict in found and verdict != "note"), "pass")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NotRun:
+    """A rule that did not run, and why."""
+
     rule: str
     why: str
 
@@ -527,7 +537,7 @@ class NotRun:
         return {"rule": self.rule, "why": self.why}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Check:
     """``check/1``: the findings, worst first. Waived findings stay in the list and do not count."""
 
@@ -574,7 +584,7 @@ TOPICS: Final[tuple[Topic, ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Item:
     """One checklist item. ``id`` is "topic/deployment id"; ``automation`` is one of CONTRACTS "Automation, plan"."""
 
@@ -623,7 +633,7 @@ class Item:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Checklist:
     """``checklist/1``."""
 
@@ -647,7 +657,7 @@ class Checklist:
         return cls(data["language"], data["origin"], data["model"], tuple(map(Item.from_json, data["items"])))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Script:
     """A rendered CI script: ``path`` relative to the output folder."""
 
@@ -662,7 +672,7 @@ class Script:
 LlmStatus = Literal["not-asked", "ok", "repaired", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LlmUse:
     """What the LLM cost and how it ended. ``reason`` is one of our own sentences, never the provider's text."""
 
@@ -677,7 +687,7 @@ class LlmUse:
         return dataclasses.asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Change:
     """One fact of one deployment that differs between base and head; ``deployment`` is the head's id (the base's if removed).
 
@@ -695,7 +705,7 @@ class Change:
         return {**dataclasses.asdict(self), "source": self.source.to_json() if self.source else None}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Revision:
     """What was compared: a commit id, or a folder's name where there is no Git."""
 
@@ -706,7 +716,7 @@ class Revision:
         return {"ref": self.ref, "commit": self.commit}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Report:
     """``report/1``: the whole review. ``base_facts`` is None where the base is not available (it is then said)."""
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from checklistbot.encode import Untrusted, redact
 from checklistbot.engines import _images
-from checklistbot.engines._flags import Parsed, as_env, as_flag, fact, integer, word_text
+from checklistbot.engines._flags import Parsed, Table, as_env, as_flag, fact, integer, parse, word_text
 from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
-from checklistbot.model import Deployment, Fact, Source, Unknown
+from checklistbot.model import Deployment, Fact, Flag, Source, Unknown
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -146,10 +147,16 @@ def deployment(
         engine=Fact(engine, Source("declared", launch.path, launch.line)),
         engine_version=engine_version,
         variant=variant,
-        flags=tuple(as_flag(entry) for entry in parsed.given),
+        flags=(*(as_flag(entry) for entry in parsed.given), *_lost(launch)),
         env=tuple(as_env(name, word) for name, word in launch.env.items() if _ENV_KEPT.fullmatch(name)),
         **found,
     )
+
+
+def _lost(launch: Launch) -> Iterator[Flag]:
+    """Flags that the file shows and the server never sees; they are no facts."""
+    for entry in parse(launch.lost, Table({})).given:
+        yield dataclasses.replace(as_flag(entry), reaches_server=False)
 
 
 def _said(value: Any) -> bool:

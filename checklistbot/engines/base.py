@@ -93,6 +93,7 @@ class Launch:
     ``role`` is a hint of the manifest (a CRD field, a label), weaker than flags. ``engine`` is set where a format names it.
     ``version`` is the engine's version where the format pins the package (``pip_install("vllm==0.11.0")``, requirements of a
     Truss, ``uv run --with``): a bare PEP 440 number. It is stronger than what an image's tag says.
+    ``lost`` are flags that stand behind the command and do not reach it (a comment line cut the continuation).
     ``mounted`` gives the text of files that the command may name (ConfigMap mounts, ``--config``): path in the container → (text, path, first line).
     """
 
@@ -114,6 +115,7 @@ class Launch:
     model: Word | None = None
     served_model_name: Word | None = None
     mounted: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
+    lost: tuple[Word, ...] = ()
     format: str = ""
 
 

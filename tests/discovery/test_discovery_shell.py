@@ -34,6 +34,7 @@ def test_continuations_and_a_comment_that_cuts_them() -> None:
     assert [word.shown for word in launch.argv] == ["python3", "-m", "sglang.launch_server", "--model-path", "m"]
     assert launch.line == 2
     assert launch.argv[3].line == 3
+    assert [word.text for word in launch.lost] == ["--context-length", "5000"]
 
 
 @pytest.mark.parametrize(

@@ -765,6 +765,9 @@ class Machine:
         builtin = _BUILTINS.get(name)
         if builtin is not None:
             return self._with_prefix(prefix, lambda: builtin(self, words))
+        if re.match(r"--?[A-Za-z]", name):
+            self._loses(words)
+            return UNKNOWN
         if self._writes_file(words):
             return Truth(True)
         if self.output is not None and self._answers(words):
@@ -776,6 +779,12 @@ class Machine:
                 unknown(f"$({' '.join(w.plain for w in words)[:60]})".replace(OPEN, "").replace(CLOSE, ""), path, line)
             )
         return UNKNOWN
+
+    def _loses(self, words: Sequence[Text]) -> None:
+        """A line that begins with a flag: what a comment cut off from the command before it."""
+        if self.found and self.found[-1].path == words[0].place[0] and 0 < words[0].place[1] - self.found[-1].line < 100:
+            lost = (*self.found[-1].lost, *(word.word() for word in words))
+            self.found[-1] = dataclasses.replace(self.found[-1], lost=lost)
 
     def _with_prefix(self, prefix: Sequence[Text], step: Callable[[], Truth]) -> Truth:
         """``IFS== read a b``: the assignment holds for this one command."""
