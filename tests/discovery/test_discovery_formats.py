@@ -1,4 +1,5 @@
 """Each format from a file on disk to deployments: what is found, with which facts, and where."""
+# ruff: noqa: E501  (tables of small files, one a line)
 
 from __future__ import annotations
 
