@@ -57,6 +57,8 @@ def evaluate(
     are the files behind the facts, ``evidence`` probe results (evidence/1). Raises UsageError where the config names a rule that does
     not exist.
     """
+    from checklistbot.rules import waiver_not_in_force
+
     policy.known_ids(config, registry())
     names = pairs or {}
     not_run: list[NotRun] = []
@@ -70,6 +72,7 @@ def evaluate(
         waivers.apply(policy.limited_baseline(finding, registry()[finding.rule], config, sources, today))
         for finding in findings
     ]
+    findings += waiver_not_in_force.pending(waivers.pending, language)
     findings.sort(key=_order)
     return Check(tuple(policy.ranked(findings, BEFORE_FOLD)), tuple(not_run), _skipped(head, base), knowledge_date())
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from checklistbot.config import Config
 from checklistbot.encode import Untrusted
 from checklistbot.lazy import pattern
-from checklistbot.model import VERDICT_ORDER, Finding, UsageError, Waived
+from checklistbot.model import VERDICT_ORDER, Finding, Location, UsageError, Waived
 from checklistbot.rules.base import Rule, Sources
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Waivers:
     registry: Mapping[str, Rule]
     sources: Sources
     today: date
+    #: Places of ignores that the reviewed state brings itself: they are not in force before they are merged.
+    pending: list[Location] = field(default_factory=list)
     _texts: dict[tuple[bool, str], list[str]] = field(default_factory=dict)
 
     def apply(self, finding: Finding) -> Finding:
@@ -76,8 +78,11 @@ class Waivers:
             return None
         lines = self._lines(self.sources.head, where.path, head=True)
         for ignore in ignores(lines, where.line):
-            if finding.rule in ignore.rules and ignore.reason and self._merged(where.path, ignore):
+            if finding.rule not in ignore.rules or not ignore.reason:
+                continue
+            if self._merged(where.path, ignore):
                 return ignore.reason
+            self.pending.append(where)
         return None
 
     def _merged(self, path: str, ignore: Ignore) -> bool:

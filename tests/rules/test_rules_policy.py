@@ -155,8 +155,11 @@ def test_an_ignore_stands_at_the_line_or_alone_above_it(tmp_path, text, above, r
 def test_on_a_pull_request_an_ignore_counts_once_it_is_merged_with_its_line(tmp_path, merged, counts) -> None:  # type: ignore[no-untyped-def]
     head = tree(tmp_path / "head", lines(15, f"{VALUE}  {IGNORE}"))
     policy = tree(tmp_path / "base", merged) if merged is not None else None
-    (finding,) = of(BELOW, SMALL, sources=Sources(head, policy, policy, review=True))
+    found = check(SMALL, sources=Sources(head, policy, policy, review=True))
+    (finding,) = [f for f in found.findings if f.rule == BELOW]
     assert (finding.waived is not None) is counts
+    said = [f for f in found.findings if f.rule == "waiver-not-in-force"]
+    assert [(f.parameters["kind"], str(f.location)) for f in said] == ([] if counts else [("pending", f"{FILE}:15")])
 
 
 def test_an_ignore_cannot_silence_what_cannot_be_waived(tmp_path) -> None:  # type: ignore[no-untyped-def]
