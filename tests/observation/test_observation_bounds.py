@@ -41,8 +41,10 @@ def patterns() -> dict[str, re.Pattern[str]]:
     for module in [
         *modules,
         "checklistbot.observation.lines",
+        "checklistbot.observation.build",
         "checklistbot.observation.logs",
         "checklistbot.observation.triage",
+        "checklistbot.observation.wrapped",
     ]:
         for name, value in vars(importlib.import_module(module)).items():
             source = getattr(value, "_source", None)  # a pattern that is compiled when it is first used
