@@ -84,11 +84,11 @@ def test_a_broken_file_is_named_with_its_line(change: str, says: str) -> None:
         advisory.build(parse("\n".join(lines), "broken.yml"))
 
 
-@pytest.mark.parametrize("one", ALL.values(), ids=lambda one: one.id)
+@pytest.mark.parametrize(
+    "one", [one for one in ALL.values() if one.engine in ("sglang", "vllm")], ids=lambda one: one.id
+)
 def test_flags_are_the_engines_own(one: Advisory) -> None:
-    """Every flag of a condition exists in some affected release of its engine."""
-    if one.engine not in ("sglang", "vllm"):
-        pytest.skip("no table of this engine's flags")
+    """Every flag of a condition is one that the engine has or had."""
     known = table(one.engine)
     for name in one.when.get("flags", {}):
         assert f"--{name}" in known.spellings, name

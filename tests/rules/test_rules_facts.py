@@ -102,6 +102,7 @@ TABLES = {
         ("the upgrade is there", one(version="0.5.22", given=("--enable-hierarchical-cache",)), []),
         ("thread-level: warns", one(engine="llama.cpp", version="4711", model="acme/own"), ["warn", "note"]),
         ("a question of exposure: a note", one(version="0.5.23", given=("--enable-lora",), model="Qwen/Qwen3-8B"), ["note"]),
+        ("a leak that the model's family would decide", one(engine="vllm", version="0.17.0", model="acme/own"), ["unknown"]),
         ("nothing applies", one(version="0.5.23", model="Qwen/Qwen3-8B"), []),
         ("only the release is missing: another rule asks", one(version=None, given=("--enable-hierarchical-cache",)), []),
     ],
