@@ -89,12 +89,16 @@ class ImageEntry:
 
 @record
 class RuleSetting:
+    """One entry of ``rules:``."""
+
     severity: str
     line: int
 
 
 @record
 class Waiver:
+    """One entry of ``waivers:``; in force up to and including ``expires``."""
+
     rule: str
     deployment: str
     reason: str
@@ -124,6 +128,8 @@ class LlmSettings:
 
 @record
 class CommentSettings:
+    """The ``comment:`` section."""
+
     id: str = "default"
     mode: Literal["update", "recreate", "hide-and-recreate", "off"] = "update"
     on: str = "changed"
@@ -133,6 +139,8 @@ class CommentSettings:
 
 @record
 class EvidencePolicy:
+    """The ``require_evidence:`` section."""
+
     environment: str
     match: tuple[str, ...]
     max_age_days: int

@@ -11,6 +11,7 @@ from checklistbot.checklist.words import Language
 from checklistbot.model import Check, Checklist, Facts, LlmUse
 
 if TYPE_CHECKING:
+    from checklistbot.checklist.cache import Kept, Store
     from checklistbot.checklist.own import Own
     from checklistbot.checklist.validate import Invalid
     from checklistbot.config import LlmSettings
@@ -31,11 +32,13 @@ def draft(
     environ: Mapping[str, str],
     deadline: Deadline,
     own: Own | None = None,
+    store: Store | None = None,
 ) -> tuple[Checklist, LlmUse]:
     """The checklist for these deployments, and what the LLM cost.
 
     One question for all deployments, repaired at most once. Without a key, and after any failure, it is the built-in checklist;
-    ``LlmUse.reason`` then says why, in our own words. ``own`` holds the user's own template and incidents. Raises UsageError
+    ``LlmUse.reason`` then says why, in our own words. ``own`` holds the user's own template and incidents; ``store`` answers of earlier runs (``cache``; None: each
+    run asks). Raises UsageError
     for a provider that nobody knows or a template that is wrong; never because of an answer.
     """
     if provider == "builtin" or not facts.deployments:
@@ -46,35 +49,46 @@ def draft(
     chosen = llm.choose(provider, settings, environ)
     if chosen is None:
         return builtin.draft(facts, check, language), LlmUse()
-    return _Conversation(chosen, settings, language, deadline).draft(facts, check, model, environ, own)
+    return _Conversation(chosen, settings, language, deadline, store).draft(facts, check, model, environ, own)
 
 
 class _Conversation:
     """One question, and at most one more that sends the errors of the first answer back."""
 
-    def __init__(self, provider: Provider, settings: LlmSettings, language: Language, deadline: Deadline) -> None:
+    def __init__(
+        self, provider: Provider, settings: LlmSettings, language: Language, deadline: Deadline, store: Store | None
+    ) -> None:
         self._provider = provider
         self._settings = settings
         self._language: Language = language
         self._deadline = deadline
+        self._store = store
         self._use = LlmUse(provider=provider.name)
 
     def draft(
         self, facts: Facts, check: Check, model: str | None, environ: Mapping[str, str], own: Own | None
     ) -> tuple[Checklist, LlmUse]:
-        from checklistbot.checklist import assemble, prompt
+        from checklistbot.checklist import assemble, cache, prompt
         from checklistbot.checklist.validate import Invalid, drafts
+        from checklistbot.checklist.vocabulary import wire_schema
         from checklistbot.llm.base import Failed, Message, connect, sentence
 
         text = prompt.render(facts, check, language=self._language, own=own)
         try:
             self._connection = connect(self._provider, self._settings, model, environ)
+            key = cache.key(text, wire_schema(), self._model_id())
+            kept = self._store.get(key) if self._store else None
+            if kept is not None:
+                return self._kept(kept, facts, check)
             messages: tuple[Message, ...] = (Message("user", text),)
             answer = self._ask(messages)
             try:
                 found, status = drafts(answer.text), "ok"
             except Invalid as error:
-                found, status = drafts(self._ask((*messages, *_repair(answer, error))).text), "repaired"
+                answer = self._ask((*messages, *_repair(answer, error)))
+                found, status = drafts(answer.text), "repaired"
+            if self._store:
+                self._store.put(key, answer)
         except (Failed, Invalid) as failure:
             if isinstance(failure, Failed) and failure.usage:
                 self._count(*failure.usage)
@@ -82,6 +96,26 @@ class _Conversation:
             return builtin.draft(facts, check, self._language), replace(self._use, status="failed", reason=reason)
         use = replace(self._use, status=status)  # type: ignore[arg-type]
         drafted = assemble.assemble(found, facts, check, self._language, origin=self._provider.name, model=use.model)
+        return drafted, use
+
+    def _model_id(self) -> str:
+        """What the key of an answer says about who gave it: the model, and the server where it is not the provider's own."""
+        from checklistbot.llm import models
+
+        connection, name = self._connection, self._provider.name
+        model = connection.model or (models()["providers"][name]["default"] if connection.own else "its first")
+        return f"{name}/{model}" + ("" if connection.own else f" at {connection.base_url}")
+
+    def _kept(self, kept: Kept, facts: Facts, check: Check) -> tuple[Checklist, LlmUse]:
+        """An answer of an earlier run: checked again, and this run paid nothing for it."""
+        from checklistbot import encode
+        from checklistbot.checklist import assemble
+
+        model = encode.Untrusted(encode.clean(kept.model, limit=100)) if kept.model else None
+        use = replace(self._use, status="ok", model=model, input_tokens=0, output_tokens=0)
+        drafted = assemble.assemble(
+            kept.drafts, facts, check, self._language, origin=self._provider.name, model=use.model
+        )
         return drafted, use
 
     def _ask(self, messages: tuple[Message, ...]) -> Answer:

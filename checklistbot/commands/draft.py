@@ -62,6 +62,7 @@ def command(
     Without a key it is the built-in one. An LLM's answer is checked, completed and never trusted.
     """
     from checklistbot import checklist
+    from checklistbot.checklist import cache
     from checklistbot.retry import Deadline
 
     found = shared.learn(settings, named, path, rev)
@@ -78,6 +79,7 @@ def command(
             environ=os.environ,
             deadline=Deadline(DEADLINE_S),
             own=found.own,
+            store=cache.for_user(os.environ),
         )
     shared.write_output(_render(drafted, form), output)
     if use.status == "failed" and use.reason:

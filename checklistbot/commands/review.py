@@ -16,10 +16,12 @@ from checklistbot.config import FILE_NAME, Config, load, only_worse
 from checklistbot.model import InputError, Report, Revision, UsageError
 
 if TYPE_CHECKING:
+    from checklistbot.checklist.cache import Store
     from checklistbot.discovery.tree import Tree
     from checklistbot.facts import Inputs
     from checklistbot.github.marker import Marker
     from checklistbot.history import Changed
+    from checklistbot.model import Checklist, Facts
     from checklistbot.retry import Deadline
     from checklistbot.rules import Sources
 
@@ -51,6 +53,7 @@ class ReviewOptions:
     logs: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
     observed: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
     color: bool = False
     show: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -91,10 +94,10 @@ def run_review(options: ReviewOptions) -> ReviewOutcome:
     deadline = Deadline(DEADLINE_S)
     sides = _sides(options)
     config, config_notices = _config(options, sides)
-    report = _report(options, sides, config, config_notices, now, deadline)
+    report, prompt = _report(options, sides, config, config_notices, now, deadline)
     language = options.lang or config.lang
     body = _comment(report, options, language, now)
-    marker = _marker(report, body, config, options, now)
+    marker = _marker(report, body, config, options, now, prompt)
     output = _write(report, join(body, marker), options)
     if options.show:
         _show(report, options, language)
@@ -184,9 +187,11 @@ def _policy_change(sides: _Sides, path: str) -> tuple[str, ...]:
 
 def _report(
     options: ReviewOptions, sides: _Sides, config: Config, notices: tuple[str, ...], now: datetime, deadline: Deadline
-) -> Report:
+) -> tuple[Report, str | None]:
+    """The report, and the key of the question whose answer its checklist is (None: no LLM answered)."""
     from checklistbot import __version__, checklist, rules, scripts
     from checklistbot.changes import changes, renamed
+    from checklistbot.checklist.cache import Carried
     from checklistbot.facts import LogSource, gather
 
     language = options.lang or config.lang
@@ -204,7 +209,9 @@ def _report(
         pairs=renamed(base, head) if base else None,
         today=now.date(),
         sources=_sources(options, sides),
+        evidence=shared.read_evidence(options.evidence),
     )
+    store = _store(options, config, head, deadline)
     drafted, use = checklist.draft(
         head,
         check,
@@ -215,8 +222,10 @@ def _report(
         environ=options.environ,
         deadline=deadline,
         own=shared.own_files(config, sides.policy),
+        store=store,
     )
-    return Report(
+    answered = use.status in ("ok", "repaired")
+    report = Report(
         base=sides.base_revision,
         head=sides.head_revision,
         base_facts=base,
@@ -229,6 +238,29 @@ def _report(
         tool=f"checklistbot {__version__}",
         notices=(*sides.notices, *notices),
     )
+    return report, store.asked if answered and isinstance(store, Carried) else None
+
+
+def _store(options: ReviewOptions, config: Config, head: Facts, deadline: Deadline) -> Store | None:
+    """Where an answer of an earlier run may lie: in our earlier comment in GitHub Actions, else in the user's cache folder."""
+    from checklistbot.checklist import cache
+
+    if not cache.in_actions(options.environ):
+        return cache.for_user(options.environ)
+
+    def fetch() -> tuple[str | None, Checklist | None] | None:
+        from checklistbot.github.client import api_url_of
+        from checklistbot.github.comment import Target
+        from checklistbot.github.earlier import earlier
+
+        if not options.publish:
+            return None
+        target = Target(options.repository or "", options.pull_request, options.head_ref)
+        token, api_url = options.environ.get("GITHUB_TOKEN", ""), api_url_of(options.environ)
+        found = earlier(target, config.comment.id, token=token, deadline=deadline, api_url=api_url)
+        return (found.prompt, found.checklist) if found else None
+
+    return cache.Carried(fetch, head)
 
 
 def _sources(options: ReviewOptions, sides: _Sides) -> Sources:
@@ -271,13 +303,15 @@ def _comment(report: Report, options: ReviewOptions, language: Literal["en", "ko
     return markdown.render(report, language=language, links=links, now=now)
 
 
-def _marker(report: Report, body: str, config: Config, options: ReviewOptions, now: datetime) -> Marker:
+def _marker(
+    report: Report, body: str, config: Config, options: ReviewOptions, now: datetime, prompt: str | None
+) -> Marker:
     """The comment's last line. It stands in comment.md too, so that a later ``publish`` knows when this view was taken."""
     from checklistbot.github.marker import of_report
 
     valid_at = now.isoformat().replace("+00:00", "Z")
     run = options.environ.get("GITHUB_RUN_ID") or None
-    return of_report(body, report.to_json(), valid_at=valid_at, id=config.comment.id, run=run)
+    return of_report(body, report.to_json(), valid_at=valid_at, id=config.comment.id, run=run, prompt=prompt)
 
 
 def _write(report: Report, comment: str, options: ReviewOptions) -> Path | None:
@@ -372,6 +406,7 @@ def _exit_code(report: Report, config: Config, options: ReviewOptions, posted: _
     type=click.Choice(["block", "unknown", "warn", "never"]),
     help="Exit 1 from here up (default: the config's, else block).",
 )
+@click.option("--evidence", multiple=True, metavar="FILE", help="A probe's result, evidence/1 (repeatable).")
 @click.option(
     "--provider",
     type=click.Choice(["auto", "openai", "anthropic", "builtin"]),
@@ -399,6 +434,7 @@ def command(
     base_manifests: Path | None,
     head_manifests: Path | None,
     fail_on: str | None,
+    evidence: tuple[str, ...],
     provider: str | None,
     model: str | None,
     require_llm: bool,
@@ -441,6 +477,7 @@ def command(
             logs=named.logs,
             endpoints=named.endpoints,
             observed=named.observed,
+            evidence=evidence,
             color=settings.colored(),
             show=not settings.quiet,
         )

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from checklistbot.github.carried import MAX_CHECKLIST, checklist_from, json_object, pack, unpack
+from checklistbot.lazy import pattern as lazy_pattern
 from checklistbot.model import Checklist, UsageError
 
 SCHEMA: Final = "marker/1"
@@ -22,11 +23,11 @@ PREFIX: Final = "<!-- checklistbot "
 SUFFIX: Final = " -->"
 _MAX_LINE: Final = MAX_CHECKLIST + 2_000
 
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}")
-_SCHEMA: Final = re.compile(r"marker/[0-9]{1,4}")
+_ID: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DIGEST: Final = lazy_pattern(r"[0-9a-f]{64}")
+_COMMIT: Final = lazy_pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_WORD: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}")
+_SCHEMA: Final = lazy_pattern(r"marker/[0-9]{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Marker:
 
     ``id`` is the config's ``comment.id``; ``content`` and ``config`` are sha256 in hex; ``head`` is the full commit
     id; ``valid_at`` is RFC 3339 with a zone, the moment at which the run took its view; ``llm`` (how the LLM ended) and
-    ``run`` (the workflow run) are one word each.
+    ``run`` (the workflow run) are one word each; ``prompt`` is the key of the question whose answer ``checklist`` is.
     """
 
     id: str = "default"
@@ -46,6 +47,7 @@ class Marker:
     llm: str | None = None
     run: str | None = None
     checklist: Checklist | None = None
+    prompt: str | None = None
 
     @property
     def when(self) -> datetime | None:
@@ -78,6 +80,7 @@ _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
     "valid_at": re.compile(r"[0-9TZ:.+-]{16,40}"),
     "llm": _WORD,
     "run": _WORD,
+    "prompt": _DIGEST,
 }
 
 
@@ -136,11 +139,11 @@ def _fits(value: object, form: re.Pattern[str]) -> bool:
 
 # --- comparing -------------------------------------------------------------------------------------------------------
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?")
-_FULL_COMMIT = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{40}(?![0-9A-Za-z])")
+_TIME = lazy_pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?")
+_FULL_COMMIT = lazy_pattern(r"(?<![0-9A-Za-z])[0-9a-f]{40}(?![0-9A-Za-z])")
 #: A number such as 1048576 is no commit: an abbreviated id counts as one only if it has a letter.
-_SHORT_COMMIT = re.compile(r"`(?=[0-9]*[a-f])[0-9a-f]{7,12}`")
-_TICK = re.compile(r"^(\s*[-*+] )\[[xX]\]", re.MULTILINE)
+_SHORT_COMMIT = lazy_pattern(r"`(?=[0-9]*[a-f])[0-9a-f]{7,12}`")
+_TICK = lazy_pattern(r"^(\s*[-*+] )\[[xX]\]", re.MULTILINE)
 
 
 def content_digest(body: str) -> str:
@@ -163,7 +166,13 @@ def config_digest(digests: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def of_report(
-    body: str, report: Mapping[str, Any], *, valid_at: str, id: str = "default", run: str | None = None
+    body: str,
+    report: Mapping[str, Any],
+    *,
+    valid_at: str,
+    id: str = "default",
+    run: str | None = None,
+    prompt: str | None = None,
 ) -> Marker:
     """The marker of a comment ``body`` that shows ``report`` (``report/1`` as JSON).
 
@@ -178,6 +187,7 @@ def of_report(
         valid_at=valid_at,
         llm=status if _fits(status, _WORD) else None,
         run=run if _fits(run, _WORD) else None,
+        prompt=prompt if _fits(prompt, _DIGEST) else None,
         checklist=checklist_from(report.get("checklist")),
     )
 
