@@ -152,7 +152,9 @@ def _act_two(texts: Texts, cluster: Cluster) -> bool:
 def _inside(texts: Texts, result: Result, cluster: Cluster) -> Iterator[str]:
     """Whose canary came back where, and which pages it lay in: the simulator's own record, which no client could see."""
     for case in result.run.cases:
-        owner = next((o.canaries[0] for o in case.opinions if o.oracle == "foreign-canary" and o.strength == "fail"), None)
+        owner = next(
+            (o.canaries[0] for o in case.opinions if o.oracle == "foreign-canary" and o.strength == "fail"), None
+        )
         if owner is not None:
             yield texts.style(texts.say("demo.whose", owner, case.length), "fail")
             break
@@ -190,5 +192,7 @@ def _act_three(texts: Texts, cluster: Cluster) -> bool:
     click.echo(f"\n  {texts.style(texts.say(f'verdict.{verdict}'), verdict)}  sglang {cluster.settings.version}")
     click.echo(f"  {texts.say('demo.fixed', result.summary.counts.get('PASS_REJECT', 0))}")
     if result.summary.upper_bound is not None:
-        click.echo(f"  {texts.style(texts.say('line.upper', result.summary.judged, f'{result.summary.upper_bound:.1%}'), 'dim')}")
+        click.echo(
+            f"  {texts.style(texts.say('line.upper', result.summary.judged, f'{result.summary.upper_bound:.1%}'), 'dim')}"
+        )
     return verdict == "pass"

@@ -38,18 +38,41 @@ _PHASES: Final = ("discover", "watch", "baseline", "hunt", "below", "fill", "aft
 @click.option("--plan", "plan_file", metavar="FILE", help="Only the items of this plan/1; - is standard input.")
 @click.option("--model", metavar="NAME", help="Served model name (default: the first that /v1/models lists).")
 @click.option("--profile", type=click.Choice(["smoke", "standard", "deep"]), default="smoke", show_default=True)
-@click.option("--context", type=click.IntRange(1), metavar="N", help="Context length in tokens, where nothing tells it.")
+@click.option(
+    "--context", type=click.IntRange(1), metavar="N", help="Context length in tokens, where nothing tells it."
+)
 @click.option("--kv-pool", type=click.IntRange(1), metavar="N", help="KV pool in tokens, where nothing tells it.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--i-own-this-endpoint", "owned", is_flag=True, help="Required: over-limit prompts can stall an engine.")
-@click.option("--allow-host", "allow_hosts", multiple=True, metavar="H", help="A host with a public address that is yours (repeatable).")
+@click.option(
+    "--allow-host",
+    "allow_hosts",
+    multiple=True,
+    metavar="H",
+    help="A host with a public address that is yours (repeatable).",
+)
 @click.option("--allow-live-traffic", is_flag=True, help="Go on although other requests are being served.")
 @click.option("--budget-tokens", type=click.IntRange(1), default=10_000_000, show_default=True, metavar="N")
-@click.option("--deadline", type=click.FloatRange(1, 3_600), default=340.0, show_default=True, help="Seconds for an over-limit request.")
-@click.option("--watch", "watch_seconds", type=click.FloatRange(0, 600), default=10.0, show_default=True, help="Seconds to look for other people's requests first.")
+@click.option(
+    "--deadline",
+    type=click.FloatRange(1, 3_600),
+    default=340.0,
+    show_default=True,
+    help="Seconds for an over-limit request.",
+)
+@click.option(
+    "--watch",
+    "watch_seconds",
+    type=click.FloatRange(0, 600),
+    default=10.0,
+    show_default=True,
+    help="Seconds to look for other people's requests first.",
+)
 @click.option("--tokenize-url", metavar="U", help="A worker whose /tokenize counts tokens, where the router has none.")
 @click.option("--dry-run", is_flag=True, help="Ask for limits, print what would be sent, send nothing.")
-@click.option("--keep-text", is_flag=True, help="Keep failing replies in a private file outside the tree (refused in CI).")
+@click.option(
+    "--keep-text", is_flag=True, help="Keep failing replies in a private file outside the tree (refused in CI)."
+)
 @click.option("--format", "form", type=click.Choice(["text", "json", "junit"]), default="text", show_default=True)
 @click.option("--output", metavar="FILE", help="Write there instead of standard output.")
 @shared.common
@@ -70,7 +93,9 @@ def command(
     from checklistbot.probe.text import Texts, render
 
     if profile != "smoke":
-        raise UsageError(f"--profile {profile} is not there yet: only smoke is (boundary ladder and canaries, not load, aborts or eviction)")
+        raise UsageError(
+            f"--profile {profile} is not there yet: only smoke is (boundary ladder and canaries, not load, aborts or eviction)"
+        )
     if keep_text and os.environ.get("CI") == "true":
         raise UsageError("--keep-text is refused where CI=true: replies may be other people's text")
     config = _config(settings.config)
@@ -168,7 +193,9 @@ def progress(settings: shared.Settings, texts: Texts) -> Any:
     return notify
 
 
-def _evidence(result: Result, binding: Binding, started: datetime, profile: str, items: list[dict[str, Any]], seed: int) -> dict[str, Any]:
+def _evidence(
+    result: Result, binding: Binding, started: datetime, profile: str, items: list[dict[str, Any]], seed: int
+) -> dict[str, Any]:
     from checklistbot.probe.evidence import to_json
 
     environ = os.environ
@@ -199,4 +226,6 @@ def _keep(result: Result) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump(kept, file)
-    click.echo(f"failing replies are kept in {path}; they may be other people's text: delete it when you are done", err=True)
+    click.echo(
+        f"failing replies are kept in {path}; they may be other people's text: delete it when you are done", err=True
+    )

@@ -112,7 +112,9 @@ def _metrics(limits: Limits, transport: Transport) -> None:
         blocks = _number(labels.get("num_gpu_blocks"))
         if pool or (blocks and limits.page):
             limits.pools.setdefault("unified", pool or (blocks or 0) * (limits.page or 0))
-    for name, role in re.findall(r'^sglang:max_total_num_tokens\{[^}\n]*engine_type="(\w+)"[^}\n]*\} ([0-9.e+]+)', text, re.M):
+    for name, role in re.findall(
+        r'^sglang:max_total_num_tokens\{[^}\n]*engine_type="(\w+)"[^}\n]*\} ([0-9.e+]+)', text, re.M
+    ):
         limits.engine = limits.engine or "sglang"
         limits.pools.setdefault(name if name in ("prefill", "decode") else "unified", int(float(role)))
 

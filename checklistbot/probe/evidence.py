@@ -65,7 +65,9 @@ def to_json(
         "tokens": result.tokens,
         "baseline": {"codes_asked": run.baseline.asked, "codes_missed": run.baseline.missed},
         "not_done": list(result.ladder.skipped) if result.ladder else [],
-        "hits": [_hit(case, opinion.oracle, opinion.canaries, result) for case in hits(result) for opinion in case.opinions],
+        "hits": [
+            _hit(case, opinion.oracle, opinion.canaries, result) for case in hits(result) for opinion in case.opinions
+        ],
     }
 
 
@@ -94,7 +96,12 @@ def junit(result: Result) -> str:
              for why in (result.summary.why if result.summary.verdict == "inconclusive" else [])]  # fmt: skip
     counts = {tag: sum(f"<{tag} " in row for row in rows) for tag in ("failure", "error")}
     head = f'  <testsuite name="probe" tests="{len(rows)}" failures="{counts["failure"]}" errors="{counts["error"]}" skipped="0">'
-    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>", head, *rows, "  </testsuite>", "</testsuites>"]) + "\n"
+    return (
+        "\n".join(
+            ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>", head, *rows, "  </testsuite>", "</testsuites>"]
+        )
+        + "\n"
+    )
 
 
 def _case(case: Case) -> str:

@@ -71,7 +71,9 @@ def bound_to(text: str, name: str, model: str | None) -> tuple[Limits, Binding]:
         groups = {key: members for key, members in groups.items() if any(_serves(member, model) for member in members)}
     if len(groups) != 1:
         found = "no deployment" if not groups else f"{len(groups)} groups"
-        raise UsageError(f"{name}: describes {found}; name the served model with --model, or give facts of one deployment")
+        raise UsageError(
+            f"{name}: describes {found}; name the served model with --model, or give facts of one deployment"
+        )
     (environment, group), members = next(iter(groups.items()))
     digests = facts_read.digests.get(f"{environment}/{group}", {})
     return limits_of(members), Binding(group, environment, digests)
@@ -111,7 +113,11 @@ def plan_items(text: str, name: str) -> list[dict[str, Any]]:
         raise UsageError(f'{name}: must be {{"schema": "plan/1", "items": […]}} with 1 to 200 items')
     for number, item in enumerate(items, 1):
         where = f"{name}: item {number}"
-        if not isinstance(item, Mapping) or not isinstance(item.get("id"), str) or not isinstance(item.get("automation"), Mapping):
+        if (
+            not isinstance(item, Mapping)
+            or not isinstance(item.get("id"), str)
+            or not isinstance(item.get("automation"), Mapping)
+        ):
             raise UsageError(f"{where}: needs an id and an automation")
         _check(item["automation"], where)
     return [{"id": item["id"][:1_000], "automation": dict(item["automation"])} for item in items]

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from checklistbot.probe.words import BITS, WORDS
@@ -47,7 +48,7 @@ class RunKey:
     def _new_canary(self, index: int) -> tuple[str, ...]:
         for attempt in range(1_000):
             words = self.words(f"canary/{index}/{attempt}", CANARY_WORDS)
-            pairs = set(zip(words, words[1:], strict=False))
+            pairs = set(pairwise(words))
             if len(set(words)) == CANARY_WORDS and not pairs & self._pairs:
                 self._pairs |= pairs
                 return words

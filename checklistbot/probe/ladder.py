@@ -130,10 +130,18 @@ def planned(items: Sequence[dict[str, Any]], limits: Limits, answer: int, *, kno
                 _place(made, Point(length, answer, item=name), limits, known)
         elif kind == "content-needles":
             for length in automation["lengths"]:
-                _place(made, Point(length, max(answer, automation["needles"] * 10), automation["needles"], name), limits, known)
+                _place(
+                    made,
+                    Point(length, max(answer, automation["needles"] * 10), automation["needles"], name),
+                    limits,
+                    known,
+                )
         elif kind == "canary-leak":
             made.fillers = max(made.fillers, filler_lengths(known, automation["fillers"]), key=len)
-            made.over += [Point(known + at % 2, room_of(known + 1, answer, limits.context), item=name) for at in range(automation["probes"])]
+            made.over += [
+                Point(known + at % 2, room_of(known + 1, answer, limits.context), item=name)
+                for at in range(automation["probes"])
+            ]
         else:
             made.skipped.append(name)
     return made
@@ -142,13 +150,17 @@ def planned(items: Sequence[dict[str, Any]], limits: Limits, answer: int, *, kno
 def _at(automation: dict[str, Any], limits: Limits, known: int) -> list[int]:
     base = {"first-rejected": known, "context": limits.context, "pool": limits.pool}[automation["at"]]
     if base is None:
-        raise UsageError(f"the plan asks for lengths around the {automation['at']}, which the endpoint does not tell; give --facts, --context or --kv-pool")
+        raise UsageError(
+            f"the plan asks for lengths around the {automation['at']}, which the endpoint does not tell; give --facts, --context or --kv-pool"
+        )
     return [base + offset for offset in automation["offsets"] if base + offset >= SHORT]
 
 
 def _place(made: Ladder, point: Point, limits: Limits, known: int) -> None:
     if point.length >= known:
-        made.over.append(Point(point.length, room_of(point.length, point.max_tokens, limits.context), point.needles, point.item))
+        made.over.append(
+            Point(point.length, room_of(point.length, point.max_tokens, limits.context), point.needles, point.item)
+        )
     else:
         fitted = _fitted(point.length, point.max_tokens, limits.context)
         made.below.append(Point(fitted.length, point.max_tokens, point.needles, point.item))

@@ -164,5 +164,10 @@ class Maker:
         more = self.count(head + block * 2 + tail) - one
         times = max(1, 1 + (length - one) // more)
         return Prompt(
-            f"t{index}", "filler", ((head, 1), (block, times), (tail, 1)), one + (times - 1) * more, canary=index, text=block
+            f"t{index}",
+            "filler",
+            ((head, 1), (block, times), (tail, 1)),
+            one + (times - 1) * more,
+            canary=index,
+            text=block,
         )

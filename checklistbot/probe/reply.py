@@ -135,13 +135,17 @@ def _logprobs(reply: Reply, logprobs: Any) -> None:
     if not isinstance(logprobs, dict):
         return
     entries = logprobs.get("content")
-    tokens = [e.get("token") for e in entries if isinstance(e, dict)] if isinstance(entries, list) else logprobs.get("tokens")
+    tokens = (
+        [e.get("token") for e in entries if isinstance(e, dict)]
+        if isinstance(entries, list)
+        else logprobs.get("tokens")
+    )
     if not isinstance(tokens, list):
         return
-    tokens = [token for token in tokens if isinstance(token, str)]
-    reply.logprob_tokens += tokens
-    if tokens and reply.first_logprob is None:
-        reply.first_logprob = tokens[0]
+    told = [token for token in tokens if isinstance(token, str)]
+    reply.logprob_tokens += told
+    if told and reply.first_logprob is None:
+        reply.first_logprob = told[0]
 
 
 def _error(reply: Reply, data: Any) -> None:
@@ -149,7 +153,9 @@ def _error(reply: Reply, data: Any) -> None:
     if not isinstance(data, dict):
         return
     error = data.get("error")
-    message = error.get("message") if isinstance(error, dict) else error if isinstance(error, str) else data.get("message")
+    message = (
+        error.get("message") if isinstance(error, dict) else error if isinstance(error, str) else data.get("message")
+    )
     if isinstance(message, str):
         reply.engine_error = True
         reply.numbers = tuple(int(n) for n in re.findall(r"\d{2,9}", message[:_ERROR_TEXT].replace(",", "")))

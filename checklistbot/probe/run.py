@@ -111,8 +111,17 @@ class Probe:
         judge_run(self._run, off=self._options.oracles_off)
         expects = bool(self._ladder is None or self._ladder.over)
         summary = summarize(self._run, notes=self._notes, expects_refusal=expects)
+        if self._options.dry_run:
+            summary = Summary("inconclusive", {}, ["dry-run"])
         return Result(
-            self._run, summary, self._ladder, self._requests, self._over_requests, self._tokens, interrupted, self._notes
+            self._run,
+            summary,
+            self._ladder,
+            self._requests,
+            self._over_requests,
+            self._tokens,
+            interrupted,
+            self._notes,
         )
 
     # --- the phases ---------------------------------------------------------------------------------------------------
@@ -163,11 +172,15 @@ class Probe:
             settle(found)
         self._run.limits = found
         if self._model is None:
-            raise InputError("URL: /v1/models tells no model; name it with --model, or check the address and CHECKLISTBOT_ENDPOINT_AUTH")
+            raise InputError(
+                "URL: /v1/models tells no model; name it with --model, or check the address and CHECKLISTBOT_ENDPOINT_AUTH"
+            )
 
     def _lengths(self, known: int) -> steps.Ladder:
         if known < 2 * steps.SHORT:
-            raise UsageError(f"a first rejected length of {known} tokens is too short for the probe, which needs {2 * steps.SHORT}")
+            raise UsageError(
+                f"a first rejected length of {known} tokens is too short for the probe, which needs {2 * steps.SHORT}"
+            )
         if self._options.plan is not None:
             return steps.planned(self._options.plan, self._run.limits, self._answer, known=known)
         return steps.smoke(self._run.limits, self._answer, known=known)
@@ -272,7 +285,9 @@ class Probe:
             self._chat = False
             first = self._small("Hello.")
         if first.status != 200:
-            raise InputError(f"the endpoint answers a plain request with status {first.status or first.error}; check --model and CHECKLISTBOT_ENDPOINT_AUTH")
+            raise InputError(
+                f"the endpoint answers a plain request with status {first.status or first.error}; check --model and CHECKLISTBOT_ENDPOINT_AUTH"
+            )
         text = "The quick check of the tokens, 1234567."
         plain = self._tokenized(text)
         self._tokenizes = plain is not None
@@ -282,7 +297,9 @@ class Probe:
         try:
             self._maker.calibrate()
         except ValueError:
-            raise InputError("the endpoint's token counts do not add up; exact lengths cannot be made here (try --tokenize-url)") from None
+            raise InputError(
+                "the endpoint's token counts do not add up; exact lengths cannot be made here (try --tokenize-url)"
+            ) from None
         probe = self._maker.needles(steps.SHORT, 8)
         reply = read(self._transport.send([Call("POST", self._path(), self._request(probe, 8), _SMALL)])[0])
         if reply.status in (400, 422, 501):
@@ -298,7 +315,9 @@ class Probe:
                 self._answer = 1_024
                 case = self._one(steps.Point(point.length, self._answer), "baseline")
             self._measure(run.baseline, case)
-        cases = [case for case in run.cases if case.phase == "baseline" and case.answered and case.reply.ttft is not None]
+        cases = [
+            case for case in run.cases if case.phase == "baseline" and case.answered and case.reply.ttft is not None
+        ]
         shorts = [case.reply.ttft or 0.0 for case in cases if case.length <= short]
         longs = [(case.length, case.reply.ttft or 0.0) for case in cases if case.length > short]
         if shorts and longs:
@@ -337,12 +356,16 @@ class Probe:
                 return self._maker.needles(point.length, needles)
             except ValueError:
                 if needles == 1:
-                    raise UsageError(f"{point.length} tokens are too few for a prompt with a code; give longer lengths") from None
+                    raise UsageError(
+                        f"{point.length} tokens are too few for a prompt with a code; give longer lengths"
+                    ) from None
                 needles = max(1, needles // 2)
 
     def _room(self, point: steps.Point) -> int:
         """The point's output tokens, more of them for a model that thinks first, as far as the context allows."""
-        wanted = max(point.max_tokens, self._answer) if point.max_tokens >= self._options.answer_tokens else point.max_tokens
+        wanted = (
+            max(point.max_tokens, self._answer) if point.max_tokens >= self._options.answer_tokens else point.max_tokens
+        )
         return steps.room_of(point.length, wanted, self._run.limits.context)
 
     def _hunt(self) -> int:
@@ -447,7 +470,9 @@ class Probe:
                 self._recovered()
             if case.verdict.startswith("FAIL"):
                 self._failing += 1
-                named = any(name.startswith("t") and not name.endswith("?") for o in case.opinions for name in o.canaries)
+                named = any(
+                    name.startswith("t") and not name.endswith("?") for o in case.opinions for name in o.canaries
+                )
                 if named or self._failing >= _ENOUGH or case.verdict == "FAIL_HANG":
                     raise _Stop
 

@@ -30,9 +30,7 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def allowed_address(
-    url: str, *, owned: bool, allow_hosts: Collection[str] = (), resolver: Resolve = resolve
-) -> str:
+def allowed_address(url: str, *, owned: bool, allow_hosts: Collection[str] = (), resolver: Resolve = resolve) -> str:
     """The one address that all connections go to. Raises UsageError where the endpoint must not be probed."""
     _, host, port = parse_url(url)
     if not owned:
@@ -45,8 +43,15 @@ def allowed_address(
     addresses = [ipaddress.ip_address(address.partition("%")[0]) for address in resolver(host, port)]
     for address in addresses:
         plain = getattr(address, "ipv4_mapped", None) or address
-        if plain.is_link_local or plain.is_multicast or plain.is_unspecified or plain.is_reserved and not plain.is_loopback:
-            raise UsageError("URL: resolves to a link-local, multicast or reserved address, which the probe never tests")
+        if (
+            plain.is_link_local
+            or plain.is_multicast
+            or plain.is_unspecified
+            or (plain.is_reserved and not plain.is_loopback)
+        ):
+            raise UsageError(
+                "URL: resolves to a link-local, multicast or reserved address, which the probe never tests"
+            )
         if plain.is_global and name not in {allowed.casefold() for allowed in allow_hosts}:
             raise UsageError(
                 "URL: resolves to a public address; name its host in probe.allow_hosts of the config or with --allow-host if it is yours"

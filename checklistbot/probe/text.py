@@ -44,7 +44,18 @@ def _shown(value: Any) -> str:
 
 def render(result: Result, texts: Texts, *, url: str, bound: bool = False) -> str:
     """The whole report: verdict, limits, counts, each finding with what it means, what to do."""
-    return "\n".join([*_head(result, texts, url), "", *_table_of(result, texts, bound), *_findings(result, texts), *_todo(result, texts)]) + "\n"
+    return (
+        "\n".join(
+            [
+                *_head(result, texts, url),
+                "",
+                *_table_of(result, texts, bound),
+                *_findings(result, texts),
+                *_todo(result, texts),
+            ]
+        )
+        + "\n"
+    )
 
 
 def _head(result: Result, texts: Texts, url: str) -> Iterator[str]:
@@ -125,7 +136,9 @@ def explain(case: Case, texts: Texts) -> Iterator[str]:
 
 def phrase(opinion: Opinion, texts: Texts) -> str:
     if opinion.oracle in ("usage-law", "degenerate"):
-        return texts.say(f"{'usage' if opinion.oracle == 'usage-law' else 'degenerate'}.{opinion.seen[0]}", *opinion.seen)
+        return texts.say(
+            f"{'usage' if opinion.oracle == 'usage-law' else 'degenerate'}.{opinion.seen[0]}", *opinion.seen
+        )
     return texts.say(f"oracle.{opinion.oracle}", *opinion.seen, owner=", ".join(opinion.canaries) or "?")
 
 

@@ -18,8 +18,8 @@ _CREATED: Final = 1_790_000_000
 
 @dataclass(slots=True)
 class Served:
-    """An answer: ``chunks`` are (seconds since the one before, bytes); None instead of bytes breaks the connection, and
-    infinite seconds mean that nothing comes any more. ``status`` holds once the first chunk is there."""
+    """An answer: ``chunks`` are (seconds since the one before, bytes). Empty bytes are mere waiting, None breaks the connection,
+    infinite seconds mean that nothing comes any more. ``status`` and ``content_type`` hold once the first bytes are there."""
 
     status: int
     content_type: str
@@ -147,6 +147,7 @@ class App:
     def _complete(self, data: dict[str, Any], *, chat: bool) -> Served:
         form = _Form(data, chat, self.cluster)
         request = Request(f"r{next(self._ids)}", self._prompt(data, chat=chat), form.max_tokens, form.forced)
+        form.id = f"{'chatcmpl' if chat else 'cmpl'}-{request.id}"
         data.clear()  # A prompt of megabytes is not kept while it is answered.
         events = self._events(request, form.room)
         first = next(events, None)
@@ -154,9 +155,9 @@ class App:
             body = {"message": first.message, "type": "BadRequestError", "param": None, "code": first.status}
             return _json(first.status, {"object": "error", **body, "error": body})
         chunks = itertools.chain((first,) if first is not None else (), events)
-        if form.stream:
-            return Served(200, "text/event-stream", form.streamed(chunks))
-        return Served(200, "application/json", form.whole(chunks))
+        served = Served(200, "text/event-stream" if form.stream else "application/json", iter(()))
+        served.chunks = form.streamed(chunks, served) if form.stream else form.whole(chunks, served)
+        return served
 
     def _events(self, request: Request, room: int | None) -> Iterator[Event]:
         if self.face == "router" or room is None:
@@ -224,7 +225,7 @@ class _Form:
         self.forced = self._bias(data.get("logit_bias"))
         room = data.get("bootstrap_room")
         self.room = room if type(room) is int else None
-        self.id = f"{'chatcmpl' if chat else 'cmpl'}-{id(self) & 0xFFFF:x}"
+        self.id = ""
 
     def _bias(self, bias: Any) -> str | None:
         """The token that logit_bias forces: the one with the greatest bias, from 50 up."""
@@ -247,30 +248,38 @@ class _Form:
             usage["prompt_tokens_details"] = {"cached_tokens": done.cached_tokens}
         return usage
 
-    def streamed(self, events: Iterator[Event]) -> Iterator[tuple[float, bytes | None]]:
+    def streamed(self, events: Iterator[Event], served: Served) -> Iterator[tuple[float, bytes | None]]:
         """Server-sent events. An early role chunk comes before prefill is done, as some routers send it."""
-        waited, opened = 0.0, False
+        opened = False
         if "early-role" in self.cluster.switches and self.chat:
             yield 0.0, self._chunk({"role": "assistant", "content": ""}, None)
             opened = True
         for event in events:
+            # Waiting is passed on at once, with nothing to send: other requests go on meanwhile, and free their pages.
             if isinstance(event, Delay):
-                waited += event.seconds
-                continue
-            if isinstance(event, Silence):
+                yield event.seconds, b""
+            elif isinstance(event, Silence):
                 yield float("inf"), b""
                 return
-            if isinstance(event, Cut):
-                yield waited, None
+            elif isinstance(event, Cut):
+                yield 0.0, None
                 return
-            if isinstance(event, Refused):
-                yield waited, _sse({"error": {"message": event.message, "code": event.status}})
+            elif isinstance(event, Refused):
+                yield 0.0, self._late(event, opened, served)
                 return
-            if not opened and self.chat:
-                yield waited, self._chunk({"role": "assistant", "content": ""}, None)
-                waited, opened = 0.0, True
-            yield waited, (self._done(event) if isinstance(event, Done) else self._token(event))
-            waited = 0.0
+            else:
+                if not opened and self.chat:
+                    yield 0.0, self._chunk({"role": "assistant", "content": ""}, None)
+                opened = True
+                yield 0.0, (self._done(event) if isinstance(event, Done) else self._token(event))
+
+    def _late(self, event: Refused, opened: bool, served: Served) -> bytes:
+        """A refusal after some waiting: a status as long as nothing was sent, an event in the stream afterwards."""
+        error = {"error": {"message": event.message, "code": event.status}}
+        if opened:
+            return _sse(error)
+        served.status, served.content_type = event.status, "application/json"
+        return _dump(error)
 
     def _token(self, event: Token) -> bytes:
         piece = self.cluster.tokenizer.piece(event.token)
@@ -302,24 +311,24 @@ class _Form:
             }
         return {"tokens": pieces, "token_logprobs": [-0.01] * len(pieces), "top_logprobs": None, "text_offset": []}
 
-    def whole(self, events: Iterator[Event]) -> Iterator[tuple[float, bytes | None]]:
+    def whole(self, events: Iterator[Event], served: Served) -> Iterator[tuple[float, bytes | None]]:
         """One JSON body once all is there."""
-        waited, tokens = 0.0, list[Token]()
+        tokens = list[Token]()
         for event in events:
             if isinstance(event, Delay):
-                waited += event.seconds
+                yield event.seconds, b""
             elif isinstance(event, Token):
                 tokens.append(event)
             elif isinstance(event, Silence):
                 yield float("inf"), b""
             elif isinstance(event, Cut):
-                yield waited, None
+                yield 0.0, None
                 return
             elif isinstance(event, Refused):
-                yield waited, _dump({"error": {"message": event.message, "code": event.status}})
+                yield 0.0, self._late(event, False, served)
                 return
             else:
-                yield waited, _dump(self._body(tokens, event))
+                yield 0.0, _dump(self._body(tokens, event))
 
     def _body(self, tokens: list[Token], done: Done) -> dict[str, Any]:
         decode = self.cluster.tokenizer.decode

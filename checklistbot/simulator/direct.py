@@ -65,6 +65,7 @@ class Direct:
         if entry is None:
             return None
         wait, data = entry
+        played.status, played.content_type = served.status, served.content_type
         when = at + wait
         if when - begun > deadline:
             played.error = "timeout"
@@ -76,5 +77,6 @@ class Direct:
         if data is None:
             played.error = "cut"
             return None
-        played.chunks.append((when - begun, data))
+        if data:
+            played.chunks.append((when - begun, data))
         return when

@@ -86,6 +86,8 @@ class _Handler(BaseHTTPRequestHandler):
         started = False
         for wait, data in self._timed(served):
             self._sleep(wait)
+            if data == b"":
+                continue
             if not started:
                 self.send_response(served.status)
                 self.send_header("Content-Type", served.content_type)

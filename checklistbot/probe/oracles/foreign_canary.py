@@ -13,7 +13,9 @@ _SUSPECT_BITS = 22
 
 
 def judge(case: Case, run: Run) -> Opinion | None:
-    planted = {c.prompt.canary for c in run.cases if c.prompt.canary is not None and c is not case} - {case.prompt.canary}
+    planted = {c.prompt.canary for c in run.cases if c.prompt.canary is not None and c is not case} - {
+        case.prompt.canary
+    }
     if not planted or case.reply.status != 200:
         return None
     said = words_of(case.reply.text + " " + "".join(case.reply.logprob_tokens))
@@ -30,7 +32,9 @@ def judge(case: Case, run: Run) -> Opinion | None:
     positions = max(1_000, sum(len(words_of(c.reply.text)) for c in run.cases))
     sure = bits >= math.log2(len(planted) * positions / _FALSE_ALARMS)
     names = tuple(f"t{index}" for index in owners) if sure else tuple(f"t{index}?" for index in owners[:3])
-    return Opinion("foreign-canary", "FAIL_LEAK", "fail" if sure else "suspect", names, (bits, len(run.key.canary(0)) * BITS))
+    return Opinion(
+        "foreign-canary", "FAIL_LEAK", "fail" if sure else "suspect", names, (bits, len(run.key.canary(0)) * BITS)
+    )
 
 
 def longest(canary: tuple[str, ...], said: list[str]) -> int:

@@ -8,7 +8,12 @@ from checklistbot.probe.reply import Reply
 
 def judge(case: Case, run: Run) -> Opinion | None:
     baseline = run.baseline
-    if baseline.logprobs_match < 3 or baseline.logprobs_differ or case.phase == "baseline" or matches(case.reply) is not False:
+    if (
+        baseline.logprobs_match < 3
+        or baseline.logprobs_differ
+        or case.phase == "baseline"
+        or matches(case.reply) is not False
+    ):
         return None
     return Opinion("logprob-text", "FAIL_LEAK", "fail")
 
