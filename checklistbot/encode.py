@@ -7,13 +7,12 @@ sequences, bidirectional and zero-width characters. ``clean`` is that common fir
 
 from __future__ import annotations
 
-import html
 import re
-import secrets
 import unicodedata
 from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import quote
+
+from checklistbot.lazy import pattern
 
 SECRET: Final = "***"  # noqa: S105  (the mask, not a secret)
 MAX_INLINE: Final = 300
@@ -28,13 +27,13 @@ class Untrusted(str):
 
 # --- secrets --------------------------------------------------------------------------------------------------------
 
-_SECRET_NAME = re.compile(
+_SECRET_NAME = pattern(
     r"(?i)(?:^|[-_.])(?:api[-_]?keys?|(?:admin|access|secret|private|auth|license|encryption|signing)[-_]?keys?"
     r"|pass(?:word|wd|phrase)|secrets?|credentials?|(?:hf|hugging_?face(?:_?hub)?|auth|access|bearer|github|gitlab|api|id|refresh)[-_]?token"
     r"|token|authorization|cookie|dsn|webhook(?:[-_]?url)?|keyfile[-_]?password)$"
 )
-_NOT_SECRET_NAME = re.compile(r"(?i)(?:eos|bos|pad|unk|image|mask|special|stop|think)[-_]token$")
-_SECRET_VALUE = re.compile(
+_NOT_SECRET_NAME = pattern(r"(?i)(?:eos|bos|pad|unk|image|mask|special|stop|think)[-_]token$")
+_SECRET_VALUE = pattern(
     r"(?:sk-[A-Za-z0-9_-]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{12,}"
     r"|hf_[A-Za-z0-9]{16,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|xox[abeprs]-[A-Za-z0-9-]{8,}"
     r"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+|AIza[A-Za-z0-9_-]{30,}"
@@ -60,7 +59,7 @@ def redact_value(name: str, value: str) -> str:
 
 # --- the common first step ------------------------------------------------------------------------------------------
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_ANSI = pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _INVISIBLE_EXTRA = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f\u17b4\u17b5")
 
 
@@ -106,11 +105,11 @@ def clean(text: str, *, limit: int = MAX_INLINE, keep: str = "") -> str:
 
 # --- Markdown -------------------------------------------------------------------------------------------------------
 
-_MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]<>|~$&{}!])")
-_MARKDOWN_START = re.compile(r"^(\s*)([-+#=:]|\d+[.)](?=\s|$))")
+_MARKDOWN_SPECIAL = pattern(r"([\\`*_\[\]<>|~$&{}!])")
+_MARKDOWN_START = pattern(r"^(\s*)([-+#=:]|\d+[.)](?=\s|$))")
 #: What GitHub brings to life by itself, and a backslash does not stop: addresses, mentions, references, commit ids,
 #: emoji names, formulas. A code span stops all of it. Flags and file names become code spans for the reader's sake.
-_LIVE = re.compile(
+_LIVE = pattern(
     r"(?:https?|ftp|mailto|xmpp|data|javascript):\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|[\w./-]*@[\w/-]+"
     r"|[\w./-]*\#\d+|\bGH-\d+|\b(?!\d+\b)[0-9a-f]{7,64}\b|:[\w+-]+(?::|$)|\S*\$\S*"
     r"|(?<![\w-])--[a-z][a-z0-9-]*(?:[ =]\d[\d.]*)?"
@@ -148,7 +147,7 @@ def own_markdown(text: str) -> str:
     return _MARKDOWN_SPECIAL.sub(r"\\\1", text)
 
 
-_ASCII_WORD = re.compile(r"\w*", re.ASCII)
+_ASCII_WORD = pattern(r"\w*", re.ASCII)
 
 
 def _live_parts(text: str) -> list[tuple[int, int]]:
@@ -196,6 +195,8 @@ def fence(text: str, language: str = "", *, limit: int = MAX_BLOCK) -> str:
 
 def link_target(path: str) -> str:
     """A repository path percent-encoded for a URL or a SARIF uri, without secrets."""
+    from urllib.parse import quote
+
     return quote(redact(str(path)), safe="/._-~*")
 
 
@@ -203,7 +204,7 @@ def link_target(path: str) -> str:
 
 
 #: What a workflow runner obeys at the start of a line; a terminal that wraps can put any word there.
-_RUNNER_COMMAND = re.compile(r"::(?=[A-Za-z_-]+[^\n]*::)|##(?=\[)")
+_RUNNER_COMMAND = pattern(r"::(?=[A-Za-z_-]+[^\n]*::)|##(?=\[)")
 
 
 def terminal(text: str, *, limit: int = 2_000, keep: str = "") -> str:
@@ -226,24 +227,32 @@ def workflow_property(text: str, *, limit: int = MAX_INLINE) -> str:
 
 def github_output(name: str, value: str) -> str:
     """A block for the GITHUB_OUTPUT file with a delimiter that the value cannot know."""
+    import secrets
+
     delimiter = f"ghadelimiter_{secrets.token_hex(16)}"
     return f"{name}<<{delimiter}\n{clean(value, limit=60_000, keep=chr(10))}\n{delimiter}\n"
 
 
 def xml(text: str, *, limit: int = 8_000) -> str:
     """Text of an XML element or attribute; characters that XML 1.0 forbids are dropped."""
-    return html.escape(clean(text, limit=limit, keep="\n\t"), quote=True)
+    return _escaped(clean(text, limit=limit, keep="\n\t"))
 
 
 def html_text(text: str, *, limit: int = 8_000) -> str:
     """Text of an HTML element or a quoted attribute."""
-    return html.escape(clean(text, limit=limit, keep="\n"), quote=True)
+    return _escaped(clean(text, limit=limit, keep="\n"))
 
 
 def sarif_text(text: str, *, limit: int = 4_000) -> str:
     """Text of a SARIF message: no embedded link, no placeholder (SARIF 2.1.0, 3.11.5 and 3.11.6)."""
     text = clean(text, limit=limit, keep="\n").replace("\\", "\\\\")
     return text.replace("[", "\\[").replace("]", "\\]").replace("{", "{{").replace("}", "}}")
+
+
+def _escaped(text: str) -> str:
+    import html  # here, for its table of entities is large
+
+    return html.escape(text, quote=True)
 
 
 def json_text(text: str, *, limit: int = 100_000) -> str:

@@ -97,7 +97,11 @@ def call(
             again = classify(error)
             if again is None:
                 raise
-            wait = again.after if again.after is not None else min(cap, base * 2 ** (attempt - 1)) * (0.5 + clock.jitter() / 2)
+            wait = (
+                again.after
+                if again.after is not None
+                else min(cap, base * 2 ** (attempt - 1)) * (0.5 + clock.jitter() / 2)
+            )
             if attempt == attempts or wait > deadline.left():
                 raise GaveUp(error, attempt, wait) from error
         clock.sleep(wait)

@@ -6,7 +6,6 @@ Config, evidence, checklist and report files are at most 1 MiB, 32 levels deep, 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -192,6 +191,8 @@ class Table:
 
     def finish(self) -> None:
         """Refuse what nobody asked for."""
+        import difflib
+
         for key, value in self.left.items():
             close = difflib.get_close_matches(key, self.asked, 1, 0.6)
             where = f" under {self.value.name}" if self.value.name else ""

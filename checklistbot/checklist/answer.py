@@ -16,6 +16,7 @@ from checklistbot.checklist.assemble import Draft
 from checklistbot.checklist.labels import NOT_ITEMS, Part, labelled, part_of, severity_of, topic_of, when_of
 from checklistbot.checklist.outline import Block, Code, Entry, Listing, Paragraph, Section, Table, outline
 from checklistbot.checklist.validate import Invalid, drafts, load_json
+from checklistbot.lazy import pattern
 from checklistbot.llm.base import MAX_ANSWER_BYTES
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def parse(text: str) -> Parsed:
 
 # --- refused, cut ------------------------------------------------------------------------------------------------------
 
-_REFUSAL = re.compile(
+_REFUSAL = pattern(
     r"(?:i(?:['’]m| am)? (?:sorry|afraid|unable|not able)|i (?:can(?:['’]t|not)|won['’]t|must decline|have to decline)|can(?:['’]t|not) (?:help|assist|comply)"
     r"|as an ai\b|죄송(?:하지만|합니다)|도와드릴 수 없|제공할 수 없|도움을 드릴 수 없|답변(?:을)? (?:드릴|할) 수 없|응할 수 없|작성해 드릴 수 없)",
     re.IGNORECASE,
@@ -78,7 +79,7 @@ def _is_program(document: Section, text: str) -> bool:
     return code > len(text) // 2 and not any(True for _ in _boxes(blocks))
 
 
-_UNFINISHED = re.compile(
+_UNFINISHED = pattern(
     r"(?:[,(\[{:：]|\b(?:and|or|the|an?|to|of|with|that|which|is|are|in|for|및|또는|그리고|혹은))$", re.IGNORECASE
 )
 
@@ -173,7 +174,7 @@ def _promise_broken(document: Section) -> bool:
 
 # --- JSON --------------------------------------------------------------------------------------------------------------
 
-_FENCED = re.compile(r"^[ \t]*```(?:json5?|jsonc)?[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_FENCED = pattern(r"^[ \t]*```(?:json5?|jsonc)?[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def _json(text: str) -> Parsed | None:
@@ -294,7 +295,7 @@ def _texts(value: Any) -> list[str]:
 
 # --- one item ----------------------------------------------------------------------------------------------------------
 
-_PROGRAM = re.compile(
+_PROGRAM = pattern(
     r"\$?\s*(?:sudo\s+)?(?:curl|jq|grep|egrep|kubectl|docker|helm|python3?|sglang|vllm|nvidia-smi|checklistbot|openssl|git|pytest|bash|ssh|watch|for|while|if|export)\s+\S"
 )
 _SHELLS: Final = ("bash", "sh", "shell", "console", "zsh", "terminal")
@@ -373,7 +374,7 @@ class _Parts:
         )
 
 
-_MUST = re.compile(
+_MUST = pattern(
     r"[≥≤=<>]|\bmust\b|\bshould\b|\bonly\b|\bnever\b|\bno \w|\bfail|\bequal|\bexactly\b|\bmatch|\b0\b|\bzero\b|이상|이하|같다|없다|없어야|이어야|여야|일치|0건|성립|않는다",
     re.IGNORECASE,
 )
@@ -393,8 +394,8 @@ def _clean_title(text: str) -> str:
 
 # --- Markdown ----------------------------------------------------------------------------------------------------------
 
-_ID = re.compile(r"(?:[A-Za-z]{0,4}-?\d{1,3}(?:[.\-]\d{1,3})*|[A-Z])", re.ASCII)
-_ONE_OF = re.compile(r"\b(?:one|any|either) of\b|pick one|choose|중 하나|하나를 (?:적용|선택)", re.IGNORECASE)
+_ID = pattern(r"(?:[A-Za-z]{0,4}-?\d{1,3}(?:[.\-]\d{1,3})*|[A-Z])", re.ASCII)
+_ONE_OF = pattern(r"\b(?:one|any|either) of\b|pick one|choose|중 하나|하나를 (?:적용|선택)", re.IGNORECASE)
 
 
 class _Reader:
@@ -492,7 +493,7 @@ def _own_pass(entry: Entry) -> bool:
 
 
 #: "… *Pass:* …" in the middle of a line.
-_INLINE_PASS = re.compile(
+_INLINE_PASS = pattern(
     r"(?:^|[\s(.])((?:Pass(?:es)?(?: criteri(?:a|on)| when| if)?|Expected(?: result)?|Accept(?:ance)?|Fails?(?: if| when)?"
     r"|통과(?: 기준| 조건)?|합격 기준|기대 결과|판정 기준))\s*[:：]\s*",
     re.IGNORECASE,
@@ -568,7 +569,7 @@ def _gather(parts: _Parts, blocks: Iterable[Block]) -> None:
             parts.add_code(block)
 
 
-_SAYS_WHEN = re.compile(
+_SAYS_WHEN = pattern(
     r"(?:fails?|pass(?:es)?|acceptable|accept|reject) (?:if|when|only)\b|(?:실패|통과|합격)(?:이다|한다)? ?(?:조건|기준)",
     re.IGNORECASE,
 )

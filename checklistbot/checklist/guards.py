@@ -18,12 +18,13 @@ from checklistbot.checklist import commands
 from checklistbot.checklist.words import Language, load_yaml, words
 from checklistbot.encode import Untrusted
 from checklistbot.engines.base import below, version_of
+from checklistbot.lazy import pattern
 from checklistbot.model import Deployment
 
 MAX_TITLE, MAX_TEXT, MAX_COMMAND, MAX_OWNER = 200, 1_000, 400, 60
 MAX_MARKS: Final = 8
 
-_BOX = re.compile(r"^\s*(?:[-*+]\s+)?\[[ xX]\]\s*")
+_BOX = pattern(r"^\s*(?:[-*+]\s+)?\[[ xX]\]\s*")
 
 
 def line(text: str, limit: int) -> Untrusted:
@@ -36,7 +37,7 @@ def line(text: str, limit: int) -> Untrusted:
 
 # --- flags -------------------------------------------------------------------------------------------------------------
 
-_FLAG = re.compile(r"(?<![\w-])--([a-zA-Z][a-zA-Z0-9_-]{1,80})")
+_FLAG = pattern(r"(?<![\w-])--([a-zA-Z][a-zA-Z0-9_-]{1,80})")
 #: Options that every program has.
 _COMMON = frozenset(("help", "version"))
 
@@ -81,8 +82,8 @@ def known_flag(name: str, deployment: Deployment) -> bool | None:
 
 # --- metrics, numbers --------------------------------------------------------------------------------------------------
 
-_METRIC = re.compile(r"(?<![\w:/.-])((?:sglang|vllm):[a-z][a-z0-9_]{2,80})")
-_NUMBER = re.compile(r"(?<![\w.,:/-])(\d{1,3}(?:,\d{3})+|\d{4,12})(?![\w:/-]|[.,]\d)")
+_METRIC = pattern(r"(?<![\w:/.-])((?:sglang|vllm):[a-z][a-z0-9_]{2,80})")
+_NUMBER = pattern(r"(?<![\w.,:/-])(\d{1,3}(?:,\d{3})+|\d{4,12})(?![\w:/-]|[.,]\d)")
 #: A number this close to a known limit is a test length around it.
 _NEAR = 4_096
 
@@ -133,14 +134,14 @@ _SUBCOMMANDS: Final = {
     "checklistbot": ("probe", "check", "facts", "snapshot", "triage", "explain", "capacity"),
 }
 #: curl options that write, upload, read a configuration, or go another way than the URL says.
-_CURL_REFUSED = re.compile(
+_CURL_REFUSED = pattern(
     r"-[a-zA-Z]*[oOTKxDcnFE].*|--(?:output|upload|config|proxy|preproxy|netrc|remote|dump|cookie|form|unix|connect-to|resolve|doh|socks|cert).*"
 )
-_HOST = re.compile(r"https?://([^/\s\"'?#]*)", re.IGNORECASE)
-_HERE = re.compile(
+_HOST = pattern(r"https?://([^/\s\"'?#]*)", re.IGNORECASE)
+_HERE = pattern(
     r"(?:\$\{?[A-Za-z_][A-Za-z0-9_]*\}?|localhost|127\.0\.0\.1|\[::1\]|<[a-z -]{1,30}>)(?::(?:\d{1,5}|\$\{?[A-Za-z_]\w*\}?))?"
 )
-_SECRET_VARIABLE = re.compile(r"\$\{?\w*(?:KEY|TOKEN|SECRET|PASSW|CREDENTIAL)", re.IGNORECASE)
+_SECRET_VARIABLE = pattern(r"\$\{?\w*(?:KEY|TOKEN|SECRET|PASSW|CREDENTIAL)", re.IGNORECASE)
 
 
 def reads_only(command: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from checklistbot.lazy import pattern as lazy_pattern
 from checklistbot.model import Severity, Topic, When
 
 Part = Literal["why", "how", "pass", "fail", "owner", "when", "severity", "commands", "title", "id"]
@@ -42,7 +43,7 @@ _PARTS: Final[tuple[tuple[Part, str], ...]] = (
     ),
 )
 _PART = tuple((part, re.compile(words, re.IGNORECASE)) for part, words in _PARTS)
-_INLINE = re.compile(r"^([^:：.]{1,40})\s*[:：]\s*(.*)$", re.DOTALL)
+_INLINE = lazy_pattern(r"^([^:：.]{1,40})\s*[:：]\s*(.*)$", re.DOTALL)
 
 
 def part_of(label: str, *, prefer: tuple[Part, ...] = ()) -> Part | None:
@@ -68,7 +69,7 @@ def labelled(text: str) -> tuple[Part, str] | None:
 
 # --- topics ------------------------------------------------------------------------------------------------------------
 
-_ASIDE = re.compile(
+_ASIDE = lazy_pattern(
     r"monitor|metrics|rollout|roll out|roll ?back|kill switch|observab|operat|alert|watch|test quality|테스트 자체|모니터링|운영|배포 직후|롤백|경보|관찰",
     re.IGNORECASE,
 )
@@ -136,7 +137,7 @@ def when_of(text: str, headings: list[str]) -> When:
 
 
 #: Sections that sum up, decide or explain; their lists are no items.
-NOT_ITEMS = re.compile(
+NOT_ITEMS = lazy_pattern(
     r"summary|overview|interpretation|introduction|conclusion|no.?go conditions|go\s*/\s*no.?go|things to know|notes?\b|caveat|reference|next steps"
     r"|요약|개요|결론|배포 판정|최종 (?:배포 )?판정|참고|주의|다음 단계|해석",
     re.IGNORECASE,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
+
+from checklistbot.lazy import pattern
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 #: A line of prose is no longer than this; the parser is quadratic in what a hostile line may hold.
 _MAX_LINE: Final = 8_000
-_LINK = re.compile(r"!?\[([^\[\]]{0,300})\]\([^()\s]{0,500}(?: \"[^\"]{0,200}\")?\)")
-_BOX = re.compile(r"^\[([ xX])\]\s+")
+_LINK = pattern(r"!?\[([^\[\]]{0,300})\]\([^()\s]{0,500}(?: \"[^\"]{0,200}\")?\)")
+_BOX = pattern(r"^\[([ xX])\]\s+")
 
 
 @dataclass(slots=True)

@@ -7,11 +7,12 @@ import re
 from typing import Any, Final
 
 from checklistbot.checklist.assemble import Draft
+from checklistbot.lazy import pattern
 from checklistbot.llm.base import MAX_ANSWER_BYTES
 
 MAX_DEPTH: Final = 32
 _MAX_ERRORS: Final = 20
-_FENCE = re.compile(r"\A\s*```[a-zA-Z]*\s*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
+_FENCE = pattern(r"\A\s*```[a-zA-Z]*\s*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
 
 
 class Invalid(Exception):

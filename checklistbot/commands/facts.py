@@ -41,7 +41,7 @@ def command(
 
         shared.write_output(dump(facts.to_json()), output)
     else:
-        from checklistbot.report.terminal import render_facts
+        from checklistbot.report.facts_text import render_facts
 
         shared.write_output(render_facts(facts, language=settings.language(config), color=settings.colored()), output)
     shared.tell(settings, facts.skipped)

@@ -197,9 +197,10 @@ def _read_file(root: Path, full: str) -> bytes:
         handle = os.open(root / full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
     except OSError as error:
         raise Unreadable(LINK if (root / full).is_symlink() else _why(error)) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise Unreadable("not a regular file")
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise Unreadable("not a regular file")
         try:
             return file.read(MAX_BYTES + 1)
         except OSError as error:

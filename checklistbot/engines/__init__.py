@@ -12,7 +12,9 @@ from checklistbot.engines.base import Engine
 @cache
 def names() -> tuple[str, ...]:
     """Module names of all engines, sorted."""
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base" and not m.name.startswith("_")))
+    return tuple(
+        sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base" and not m.name.startswith("_"))
+    )
 
 
 @cache

@@ -12,7 +12,6 @@ A run that is killed in between leaves a whole comment behind; the next one mend
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,12 +22,13 @@ from checklistbot.encode import terminal
 from checklistbot.github.client import TIMEOUT_S, Comment, GitHub, GitHubError
 from checklistbot.github.marker import Marker, content_digest, parse
 from checklistbot.github.postable import UnsafeComment, check, compose
+from checklistbot.lazy import pattern
 from checklistbot.model import UsageError
 
 Action = Literal["created", "updated", "unchanged", "older", "off", "refused"]
 
-_REPO: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
-_HEAD_REF: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}:(?!.*\.\.)[^\x00-\x20\x7f~^:?*\[\\]{1,255}")
+_REPO: Final = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
+_HEAD_REF: Final = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}:(?!.*\.\.)[^\x00-\x20\x7f~^:?*\[\\]{1,255}")
 #: A text from further ahead than clocks differ is not believed to be newer.
 _CLOCK_SKEW: Final = timedelta(days=1)
 _ROUNDS: Final = 3

@@ -6,18 +6,18 @@ names and numbers are taken only in the form that GitHub gives them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from checklistbot.lazy import pattern
 from checklistbot.model import UsageError
 
 Plan = Literal["full", "checks", "nothing", "refused"]
 """``full``: checks, checklist and comment. ``checks``: checks and summary, no comment, no LLM."""
 
-_OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_REPOSITORY: Final = re.compile(r"[A-Za-z0-9-]{1,100}/[A-Za-z0-9_.-]{1,100}")
+_OBJECT_ID: Final = pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_REPOSITORY: Final = pattern(r"[A-Za-z0-9-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 
 #: Actions of ``pull_request`` on which the whole review runs; ``edited`` joins them when the base branch changed.
 _FULL_ACTIONS: Final = frozenset({"opened", "synchronize", "reopened", "ready_for_review", "converted_to_draft"})

@@ -7,12 +7,12 @@ with a Markdown parser, because ``<`` in a code span or a fence is no HTML.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from checklistbot.github.marker import PREFIX, Marker, content_digest, join, parse
+from checklistbot.lazy import pattern
 from checklistbot.model import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 #: Characters of a comment that GitHub takes.
 MAX_COMMENT: Final = 65_536
-_TAG: Final = re.compile(r"<(?:details(?: open)?|/details|summary|/summary|br ?/?|/?sub|/?sup|/?code)>")
-_HTML: Final = re.compile(r"<[A-Za-z/!?][^>\n]{0,40}>?")
-_FOLD: Final = re.compile(r"<(/?)details\b")
+_TAG: Final = pattern(r"<(?:details(?: open)?|/details|summary|/summary|br ?/?|/?sub|/?sup|/?code)>")
+_HTML: Final = pattern(r"<[A-Za-z/!?][^>\n]{0,40}>?")
+_FOLD: Final = pattern(r"<(/?)details\b")
 
 
 class UnsafeComment(InputError):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
+from checklistbot.lazy import pattern
 from checklistbot.model import UsageError
 from checklistbot.retry import Again, Clock, Deadline, retry_after_seconds
 
@@ -171,10 +172,10 @@ class Provider:
 # --- where a key may go ------------------------------------------------------------------------------------------------
 
 #: No user info, query, fragment, backslash or white space: what this matches, every URL parser reads alike.
-_URL = re.compile(
+_URL = pattern(
     r"(https?)://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(\d{1,5}))?((?:/[A-Za-z0-9._~-]*)*)", re.ASCII
 )
-_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}", re.ASCII)
+_MODEL = pattern(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}", re.ASCII)
 #: Stands where a server without authentication wants some key.
 NO_KEY: Final = "none"
 

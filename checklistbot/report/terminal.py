@@ -41,19 +41,6 @@ def render_check(
     return _printed([*_top(seen, words), *_groups(seen, words, facts=False)], color, width)
 
 
-def render_facts(facts: Facts, *, language: Language, color: bool = False, width: int | None = None) -> str:
-    """Every fact of every deployment with its source."""
-    seen, words = view(check_report(Check(skipped=facts.skipped), facts)), Words(language)
-    parts: list[RenderableType] = []
-    for group in seen.groups:
-        parts += ["", _text(subject(group, words), "bold"), *_tables(group, words)]
-    if not seen.groups:
-        parts += [_text(headline(seen, words).title)]
-    for entry in facts.skipped:
-        parts.append(_text(words.line("unknown.skipped", path=code(entry.path), why=entry.reason), "dim"))
-    return _printed(parts, color, width)
-
-
 # --- drawing ---------------------------------------------------------------------------------------------------------
 
 

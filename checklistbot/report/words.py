@@ -1,12 +1,11 @@
 """Phrases in two languages, and text that knows what each of its parts is, so that every output can encode it.
 
-``templates/words.LANGUAGE.toml`` holds the phrases. A ``Line`` is a row of spans: our own words, words from outside,
+``templates/words.LANGUAGE.yml`` holds the phrases. A ``Line`` is a row of spans: our own words, words from outside,
 code, and places (file and line). Nothing is encoded here; markdown.py and terminal.py do that, span by span.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -86,7 +85,11 @@ def spans(value: Filling) -> Line:
 
 @cache
 def _catalogue(language: Language) -> dict[str, Any]:
-    return tomllib.loads(resources.text("templates", f"words.{language}.toml"))
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loaded: dict[str, Any] = yaml.load(resources.text("templates", f"words.{language}.yml"), Loader=loader)  # noqa: S506
+    return loaded
 
 
 @dataclass(frozen=True, slots=True)

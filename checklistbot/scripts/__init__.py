@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+from checklistbot.lazy import pattern
 from checklistbot.model import Checklist, Facts, Script, UsageError
 
-_CONFIG_LINE = re.compile(r"^# checklistbot-config: (\S{1,200}) ([0-9a-f]{64})$", re.MULTILINE)
+_CONFIG_LINE = pattern(r"^# checklistbot-config: (\S{1,200}) ([0-9a-f]{64})$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

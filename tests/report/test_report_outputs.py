@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import string
-import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
@@ -14,6 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,7 +46,7 @@ def parts(report: Report) -> tuple[Check, Facts]:
 
 def phrases(language: str) -> dict[str, list[str]]:
     """Key → its forms."""
-    data = tomllib.loads(resources.text("templates", f"words.{language}.toml"))
+    data = yaml.safe_load(resources.text("templates", f"words.{language}.yml"))
     return {
         f"{section}.{name}": [form] if isinstance(form, str) else list(form.values())
         for section, entries in data.items()
