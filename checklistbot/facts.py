@@ -19,6 +19,7 @@ from checklistbot.discovery import discover
 from checklistbot.discovery.digests import digests
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.model import FACT_NAMES, Deployment, Fact, Facts, InputError, Skipped, Source, merge
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from checklistbot.observation.logs import LogReading
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _DECLARED_FIRST = tuple(name for name in FACT_NAMES if name not in ("kv_pool_tokens", "served_context"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Inputs:
     """What was named on the command line beside PATH. Logs are paths or "-"; endpoints are addresses."""
 
@@ -48,7 +49,7 @@ class _Gathering:
     unread: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LogSource:
     """Where the logs that the config names are read. ``added`` is the reviewed state, from which a log that differs is taken too, but
     only to the worse (operations-and-attacks 5)."""
@@ -60,7 +61,7 @@ class LogSource:
 def gather(
     tree: Tree | None,
     config: Config,
-    inputs: Inputs = Inputs(),
+    inputs: Inputs | None = None,
     *,
     logs: LogSource | None = None,
     changed: Callable[[Deployment, str], frozenset[str]] | None = None,
@@ -71,7 +72,7 @@ def gather(
     changed in Git after the log at that path did; without it only what the log states is compared.
     A log or endpoint that was named on the command line and cannot be read is in ``Facts.unread``.
     """
-    named = _named(inputs)
+    named = _named(inputs or Inputs())
     if tree is None:
         members = [_finish(server) for server, _ in named.servers]
         return Facts(tuple(members), digests(members), tuple(named.skipped), unread=tuple(named.unread))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch
+from checklistbot.record import record
 
 
 def _nothing(tree: Tree, path: str, text: str) -> Iterable[str]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Format:
     """One file format; see the docstring of ``checklistbot.discovery`` for how to write one.
 

@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -16,9 +15,10 @@ from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch, without_marks
 from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Skipped, declared
+from checklistbot.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Discovered:
     """What a tree deploys."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from checklistbot.encode import Untrusted, redact
@@ -14,6 +13,7 @@ from checklistbot.engines._flags import Parsed, Table, as_env, as_flag, fact, in
 from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Fact, Flag, Source, Unknown
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -34,7 +34,7 @@ SUPPLY: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Given:
     """How an engine's flags give one fact."""
 

@@ -17,12 +17,13 @@ from checklistbot.encode import SECRET, Untrusted, redact, redact_value, secret_
 from checklistbot.engines.base import Word
 from checklistbot.lazy import pattern
 from checklistbot.model import Fact, Flag, Source, Unknown
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spec:
     """One flag: its canonical long name without dashes, and how many words it takes ("0", "1", "?", "+", "*")."""
 
@@ -32,7 +33,7 @@ class Spec:
     removed_in: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Table:
     """All spellings of an engine's flags. ``underscores``: ``--max_model_len`` is ``--max-model-len``."""
 
@@ -97,7 +98,7 @@ def simple_table(
 # --- parsing -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Given:
     """One flag as given; ``values`` is empty for a bare switch."""
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from checklistbot import resources
 from checklistbot.lazy import pattern
+from checklistbot.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Image:
     """One rule of ``knowledge/images/``. ``entrypoint``: arguments alone start the server."""
 

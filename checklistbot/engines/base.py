@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Fact, Source, Unknown, WhyUnknown
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -82,7 +83,7 @@ def settled(word: Word) -> Word:
     return Word(None, word.path, word.line, _MARK.sub("?", word.text or ""), Unknown(known, name or None), word.starts)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launch:
     """One command that starts one server, as one environment renders it; what every file of discovery/ yields.
 
@@ -119,7 +120,7 @@ class Launch:
     format: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Engine:
     """One engine, as ``engines/NAME.py`` defines it in ``ENGINE``.
 

@@ -7,19 +7,20 @@ code, and places (file and line). Nothing is encoded here; markdown.py and termi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from checklistbot import resources
 from checklistbot.lazy import pattern
 from checklistbot.model import Location, Source
+from checklistbot.record import record
 
 Language = Literal["en", "ko"]
 Kind = Literal["own", "foreign", "code", "place"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """A piece of a line. ``own`` text comes from our catalogue or is a number; a ``place`` is a path and a ``line``."""
 
@@ -92,7 +93,7 @@ def _catalogue(language: Language) -> dict[str, Any]:
     return loaded
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Words:
     """The phrases of one language. A key is "section.name"; an unknown key raises KeyError."""
 

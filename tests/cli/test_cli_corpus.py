@@ -31,7 +31,9 @@ _BODIES = st.one_of(
 
 @given(st.dictionaries(_NAMES, _BODIES, max_size=4), st.sampled_from([".yaml", ".sh", ".py", "", ".md", ".tf"]))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_tree_gives_valid_json(tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], suffix: str) -> None:
+def test_any_tree_gives_valid_json(
+    tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], suffix: str
+) -> None:
     folder = tmp_path_factory.mktemp("tree")
     for name, body in files.items():
         with contextlib.suppress(OSError, ValueError):

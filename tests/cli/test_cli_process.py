@@ -17,7 +17,9 @@ TOP = Path(__file__).parents[2]
 EXAMPLE = TOP / "examples" / "glm-5.3-disaggregated"
 
 
-def run(*arguments: str | Path, cwd: Path | None = None, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str | Path, cwd: Path | None = None, stdin: bytes = b"", **environment: str
+) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, "-m", "checklistbot", *map(str, arguments)],
         cwd=cwd or Path("/"),
@@ -135,7 +137,11 @@ def test_output_is_utf8_whatever_the_locale(repository: Path) -> None:
 
 def test_a_reader_that_leaves_is_no_error(repository: Path) -> None:
     done = subprocess.run(
-        ["bash", "-c", f"'{sys.executable}' -m checklistbot facts '{repository}' --format json | head -1; exit ${{PIPESTATUS[0]}}"],
+        [
+            "bash",
+            "-c",
+            f"'{sys.executable}' -m checklistbot facts '{repository}' --format json | head -1; exit ${{PIPESTATUS[0]}}",
+        ],
         capture_output=True,
         text=True,
         check=False,

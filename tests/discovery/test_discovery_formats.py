@@ -320,7 +320,18 @@ def test_alias_bombs_stay_small() -> None:
 def test_any_text_is_read_by_every_format(body: str) -> None:
     tree = StdinManifests(b"")
     list(documents("p", body))
-    for path in ("a.yaml", "compose.yml", "Dockerfile", "a.service", "Makefile", "justfile", "a.md", ".github/workflows/a.yml", "a.conf", "vllm/a.yaml"):
+    for path in (
+        "a.yaml",
+        "compose.yml",
+        "Dockerfile",
+        "a.service",
+        "Makefile",
+        "justfile",
+        "a.md",
+        ".github/workflows/a.yml",
+        "a.conf",
+        "vllm/a.yaml",
+    ):
         for form in formats():
             if form.claims(path, body):
                 list(form.launches(tree, path, body))

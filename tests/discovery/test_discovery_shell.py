@@ -191,9 +191,9 @@ def test_manifests_in_heredocs_are_left_to_their_format() -> None:
     "script",
     [
         "f() { f; }\nf",
-        "a=$b; b=$a; eval \"$a\"",
+        'a=$b; b=$a; eval "$a"',
         "while :; do x+=x; done",
-        "bash -c \"bash -c 'bash -c \\\"bash -c x\\\"'\"",
+        'bash -c "bash -c \'bash -c \\"bash -c x\\"\'"',
         "for i in {1..99999}; do for j in {1..99999}; do :; done; done",
         ": " + "$(" * 400,
         "${" * 300,
@@ -227,5 +227,14 @@ def test_any_arithmetic_is_read(expression: str) -> None:
 
 @given(st.integers(-(10**6), 10**6), st.integers(1, 10**4), st.sampled_from(["+", "-", "*", "<", "==", "&"]))
 def test_arithmetic_agrees_with_python(left: int, right: int, operator: str) -> None:
-    expected = {"+": left + right, "-": left - right, "*": left * right, "<": left < right, "==": left == right, "&": left & right}
-    assert evaluate(f"({left}) {operator} {right}", lambda name: None, lambda name, value: None) == int(expected[operator])
+    expected = {
+        "+": left + right,
+        "-": left - right,
+        "*": left * right,
+        "<": left < right,
+        "==": left == right,
+        "&": left & right,
+    }
+    assert evaluate(f"({left}) {operator} {right}", lambda name: None, lambda name, value: None) == int(
+        expected[operator]
+    )

@@ -170,7 +170,10 @@ def test_an_ambiguous_prefix_is_no_flag_and_a_removed_flag_is_one_of_its_release
     assert flags.find("--swap-space", Version("0.10.2")) is not None
 
 
-@pytest.mark.parametrize(("text", "value"), [("25.6k", 25_600), ("1M", 1 << 20), ("1m", 10**6), ("1.5K", None), ("7", 7), ("x", None), ("", None)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("25.6k", 25_600), ("1M", 1 << 20), ("1m", 10**6), ("1.5K", None), ("7", 7), ("x", None), ("", None)],
+)
 def test_human_sizes(text: str, value: int | None) -> None:
     assert human_integer(text) == value
 
@@ -180,7 +183,15 @@ def test_any_size_is_read_or_refused(text: str) -> None:
     assert human_integer(text) is None or isinstance(human_integer(text), int)
 
 
-@given(st.lists(st.one_of(st.text(max_size=10), st.sampled_from(["--model", "-tp", "--tp", "--max-model-len=", "--x.y", "-", "--", "-1", "--api-key"])), max_size=12))
+@given(
+    st.lists(
+        st.one_of(
+            st.text(max_size=10),
+            st.sampled_from(["--model", "-tp", "--tp", "--max-model-len=", "--x.y", "-", "--", "-1", "--api-key"]),
+        ),
+        max_size=12,
+    )
+)
 def test_any_command_line_is_parsed(texts: list[str]) -> None:
     for engine in ("sglang", "vllm"):
         parsed = parse(words(*texts), table(engine))

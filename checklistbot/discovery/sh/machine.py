@@ -782,7 +782,11 @@ class Machine:
 
     def _loses(self, words: Sequence[Text]) -> None:
         """A line that begins with a flag: what a comment cut off from the command before it."""
-        if self.found and self.found[-1].path == words[0].place[0] and 0 < words[0].place[1] - self.found[-1].line < 100:
+        if (
+            self.found
+            and self.found[-1].path == words[0].place[0]
+            and 0 < words[0].place[1] - self.found[-1].line < 100
+        ):
             lost = (*self.found[-1].lost, *(word.word() for word in words))
             self.found[-1] = dataclasses.replace(self.found[-1], lost=lost)
 
