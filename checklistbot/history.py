@@ -16,6 +16,7 @@ from checklistbot.changes import pair
 from checklistbot.config import FILE_NAME, Config
 from checklistbot.discovery import discover
 from checklistbot.discovery.git import Repository, find_top
+from checklistbot.discovery.git import repository as open_repository
 from checklistbot.discovery.tree import open_tree, resolve
 from checklistbot.model import Deployment
 
@@ -76,7 +77,7 @@ def file_days(path: Path, revision: str) -> Callable[[str], date | None] | None:
     top = find_top(path.resolve() if path.is_dir() else path.resolve().parent)
     if top is None:
         return None
-    repository, commit = Repository(top), resolve(path, revision)
+    repository, commit = open_repository(top), resolve(path, revision)
     prefix = open_tree(path, commit).prefix
 
     @cache

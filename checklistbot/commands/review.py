@@ -282,12 +282,13 @@ def _named(options: ReviewOptions) -> Inputs:
 def _history(options: ReviewOptions, sides: _Sides, config: Config) -> Changed | None:
     if not sides.git or sides.policy is None or options.base is None:
         return None
-    from checklistbot.discovery.git import Repository, find_top
+    from checklistbot.discovery.git import find_top
+    from checklistbot.discovery.git import repository as open_repository
     from checklistbot.discovery.tree import resolve
     from checklistbot.history import changed_inputs
 
     top = find_top(options.path.resolve() if options.path.is_dir() else options.path.resolve().parent)
-    return changed_inputs(Repository(top), resolve(options.path, options.base), options.path, config) if top else None
+    return changed_inputs(open_repository(top), resolve(options.path, options.base), options.path, config) if top else None
 
 
 # --- what comes out ----------------------------------------------------------------------------------------------------

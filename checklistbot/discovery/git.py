@@ -13,6 +13,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Final
 
@@ -63,6 +64,7 @@ class Repository:
     def __init__(self, top: Path) -> None:
         self.top = top
         self._batch: subprocess.Popen[bytes] | None = None
+        self._commits: set[str] = set()
 
     def command(self, arguments: Sequence[str | bytes]) -> list[str | bytes]:
         return ["git", f"--git-dir={self.top / '.git'}", f"--work-tree={self.top}", *_OPTIONS, *arguments]
@@ -98,10 +100,13 @@ class Repository:
         said = repr(revision[:80])
         if not revision or "\0" in revision or "\n" in revision:
             raise UsageError(f"revision {said} is not a revision; give a branch, a tag or a commit id")
+        if revision in self._commits:
+            return revision  # an object id never comes to mean something else
         process = self.start("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         output, errors = process.communicate()
         found = output.decode("ascii", "replace").strip()
         if process.returncode == 0 and _OBJECT_ID.fullmatch(found):
+            self._commits.add(found)
             return found
         if b"dubious ownership" in errors:
             raise UsageError(f"git refuses this repository: {_first_line(errors)}")
@@ -162,6 +167,12 @@ class Repository:
 
     def __del__(self) -> None:
         self.close()
+
+
+@lru_cache(maxsize=4)
+def repository(top: Path) -> Repository:
+    """The repository at that root; one object, and so one blob reader, for all that look into it."""
+    return Repository(top)
 
 
 def _take(stream: IO[bytes], size: int, limit: int) -> bytes | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from checklistbot.discovery.git import Repository, find_top
+from checklistbot.discovery.git import repository as open_repository
 from checklistbot.model import InputError, Skipped, UsageError
 
 MAX_BYTES: Final = 5 * 1024 * 1024
@@ -588,7 +589,7 @@ def _repository(path: Path) -> Repository:
     top = find_top(folder)
     if top is None:
         raise UsageError(f"{path}: not inside a Git repository, so there are no revisions; give a path inside one")
-    return Repository(top)
+    return open_repository(top)
 
 
 def open_tree(path: Path, revision: str | None = None) -> Tree:
@@ -604,7 +605,7 @@ def open_tree(path: Path, revision: str | None = None) -> Tree:
     top = find_top(folder)
     if top is None:
         return Disk(folder, only)
-    tree = WorkTree(Repository(top), _relative(folder, top), only)
+    tree = WorkTree(open_repository(top), _relative(folder, top), only)
     return tree if tree.tracks_something else Disk(folder, only)
 
 
@@ -616,7 +617,7 @@ def _open_revision(path: Path, revision: str) -> Tree:
     top = find_top(folder)
     if top is None:
         raise UsageError(f"{path}: not inside a Git repository, so there is no revision {revision[:80]!r}")
-    repository = Repository(top)
+    repository = open_repository(top)
     commit = repository.resolve(revision)
     if present == path:
         return Revision(repository, commit, _relative(folder, top), only)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from checklistbot import resources
 from checklistbot.model import Check, Facts, Finding, Location, Report, UsageError, Waived
-from checklistbot.report import files, github, headline, junit, markdown, sarif, terminal
+from checklistbot.report import facts_text, files, github, headline, junit, markdown, sarif, terminal
 from checklistbot.report import json as report_json
 from checklistbot.report.words import Words, plain
 
@@ -133,9 +133,9 @@ def test_a_check_speaks_of_no_pull_request() -> None:
 
 
 def test_facts_have_sources_and_gaps_have_reasons() -> None:
-    text = terminal.render_facts(factory.unknown().head_facts, language="en")
-    assert re.search(r"context +1,048,576\n +declared, serve/prefill.yaml:39", text)
-    assert re.search(r"KV pool +unknown\n +not said", text)
+    text = facts_text.render_facts(factory.unknown().head_facts, language="en")
+    assert re.search(r"context +1,048,576 +declared, serve/prefill.yaml:39", text)
+    assert re.search(r"KV pool +unknown +not said", text)
     assert "set at run time by $TAG" in text
 
 
@@ -158,7 +158,7 @@ def test_the_terminal_shows_and_obeys_nothing(attack: str) -> None:
     for text in (
         terminal.render_review(report, language="en"),
         terminal.render_check(*parts(report), language="ko"),
-        terminal.render_facts(report.head_facts, language="en"),
+        facts_text.render_facts(report.head_facts, language="en"),
     ):
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b]", text)
         assert "sk-canary" not in text
