@@ -105,6 +105,11 @@ class Probe:
             self._all()
         except _Stop:
             pass
+        except InputError:
+            # Nothing was learnt yet: one line says why. Later, what was found is still written.
+            if not self._run.cases:
+                raise
+            self._notes.append("no-result")
         except KeyboardInterrupt:
             interrupted = True
             self._notes.append("interrupted")

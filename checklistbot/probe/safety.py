@@ -40,7 +40,8 @@ def allowed_address(url: str, *, owned: bool, allow_hosts: Collection[str] = (),
     name = host.rstrip(".").casefold()
     if _PUBLIC_APIS.search(name) or name in _METADATA:
         raise UsageError("URL: is a public model API or a cloud's own service, which the probe never tests")
-    addresses = [ipaddress.ip_address(address.partition("%")[0]) for address in resolver(host, port)]
+    found = resolver(host, port)
+    addresses = [ipaddress.ip_address(address.partition("%")[0]) for address in found]
     for address in addresses:
         plain = getattr(address, "ipv4_mapped", None) or address
         if (
@@ -56,7 +57,7 @@ def allowed_address(url: str, *, owned: bool, allow_hosts: Collection[str] = (),
             raise UsageError(
                 "URL: resolves to a public address; name its host in probe.allow_hosts of the config or with --allow-host if it is yours"
             )
-    return str(addresses[0])
+    return found[0]
 
 
 _GAUGES: Final = re.compile(

@@ -6,6 +6,7 @@ a worker refuses a prompt of ``min(context, pool) - 6`` tokens or more, the fron
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
@@ -253,7 +254,7 @@ class Cluster:
         return Handoff(pages, first, told, stub, cached)
 
     def _first(self, request: Request, tokens: str) -> str:
-        return request.forced or self.model.answer(tokens, 1)[:1]
+        return request.forced or self._plain().answer(tokens, 1)[:1] or self.tokenizer.unknown
 
     def _seconds(self, tokens: int) -> float:
         slower = 10.0 if "slow" in self.switches else 1.0
@@ -323,10 +324,12 @@ class Cluster:
             return request.forced * room
         if handoff.stub:
             return (handoff.first + self.model.answer(seen, room - 1))[:room]
-        model = Model(self.tokenizer, self.model.seed, self.model.recall, "verbatim",
-                      self.model.refuses, self.model.echoes, self.model.chatty)  # fmt: skip
-        answer = model.answer(seen, room)
+        answer = self._plain().answer(seen, room)
         return self._noise(handoff.first + answer[1:])[:room]
+
+    def _plain(self) -> Model:
+        """The model as it answers requests that are well: the modes change leaked text only."""
+        return dataclasses.replace(self.model, mode="verbatim")
 
     def _noise(self, answer: str) -> str:
         if "noise" not in self.switches:
