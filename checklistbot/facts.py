@@ -6,6 +6,7 @@ that the pool an engine printed wins over a declared cap, which is only an upper
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -64,7 +65,7 @@ def gather(
     inputs: Inputs | None = None,
     *,
     logs: LogSource | None = None,
-    changed: Callable[[Deployment, str], frozenset[str]] | None = None,
+    changed: Callable[[Deployment, str], frozenset[str] | None] | None = None,
 ) -> Facts:
     """The facts of ``tree`` under ``config``; without a tree only what was observed.
 
@@ -157,7 +158,9 @@ def _reasons(reading: LogReading) -> str:
 def _read_endpoint(url: str, gathering: _Gathering) -> Iterable[Deployment]:
     from checklistbot.observation.endpoints import observe_endpoint
 
-    return observe_endpoint(url)
+    reading = observe_endpoint(url)
+    gathering.skipped += reading.skipped
+    return reading.servers
 
 
 def _read_observed(path: str, gathering: _Gathering) -> Iterable[Deployment]:
@@ -172,7 +175,7 @@ def _observe(
     config: Config,
     source: LogSource,
     skipped: list[Skipped],
-    changed: Callable[[Deployment, str], frozenset[str]] | None,
+    changed: Callable[[Deployment, str], frozenset[str] | None] | None,
 ) -> Deployment:
     settings = config.entry_for(deployment)
     if settings is None:
@@ -183,11 +186,11 @@ def _observe(
         if not merged and not added:
             skipped.append(Skipped(str(located.value), f"no such file, named in {config.path}:{located.line}"))
         for path in merged:
-            newer = changed(deployment, path) if changed else frozenset()
+            newer = changed(deployment, path) if changed else None
             deployment = _join(deployment, _tree_log(source.tree, path, skipped), path, newer, skipped)
         for path in added:
             servers = _tree_log(source.added, path, skipped)
-            after = _join(deployment, servers, path, frozenset(), skipped, certain=True)
+            after = _join(deployment, servers, path, None, skipped, certain=True)
             deployment = _only_worse(deployment, after)
             skipped.append(
                 Skipped(path, "added or changed by this pull request: it counts only to the worse before it is merged")
@@ -238,7 +241,7 @@ def _join(
     deployment: Deployment,
     servers: Sequence[Deployment],
     path: str,
-    newer: frozenset[str],
+    newer: frozenset[str] | None,
     skipped: list[Skipped],
     *,
     certain: bool = False,
@@ -272,7 +275,9 @@ def _short(fact: Fact) -> str | None:
     return text.rstrip("/").rsplit("/", 1)[-1].lower() if text else None
 
 
-def _with(deployment: Deployment, server: Deployment, newer: frozenset[str], *, replace: bool = False) -> Deployment:
+def _with(
+    deployment: Deployment, server: Deployment, newer: frozenset[str] | None, *, replace: bool = False
+) -> Deployment:
     from checklistbot.observation.compare import compare
 
     changes: dict[str, Fact] = {}
@@ -287,6 +292,8 @@ def _with(deployment: Deployment, server: Deployment, newer: frozenset[str], *, 
         engine=server.engine.text(),
         changed_after=_unstated(newer, server.kv_pool_tokens),
     )
+    if newer is not None and pool.observation and not pool.stale:
+        pool = pool.replace(observation=dataclasses.replace(pool.observation, unchanged_in_git=True))
     if pool.known:
         changes["kv_pool_tokens"] = pool if replace else _pool(deployment.kv_pool_tokens, pool)
     # What an engine says it serves, and whether a full request fits, holds only for the context it was said about.
@@ -297,9 +304,9 @@ def _with(deployment: Deployment, server: Deployment, newer: frozenset[str], *, 
     return deployment.replace(**changes, fits_full_context=fits)
 
 
-def _unstated(newer: frozenset[str], pool: Fact) -> frozenset[str]:
+def _unstated(newer: frozenset[str] | None, pool: Fact) -> frozenset[str]:
     """What Git says changed and the log does not state: of what it states, its own word is the better witness."""
-    return newer - (pool.observation.taken_under.keys() if pool.observation else set())
+    return (newer or frozenset()) - (pool.observation.taken_under.keys() if pool.observation else set())
 
 
 def _pool(mine: Fact, theirs: Fact) -> Fact:
@@ -331,7 +338,7 @@ def _attach_named(members: list[Deployment], named: _Gathering) -> list[Deployme
         exact = [i for i in fitting if members[i].role.value == server.role.value]
         fitting = exact if len(fitting) > 1 and exact else fitting
         if len(fitting) == 1:
-            members[fitting[0]] = _with(members[fitting[0]], server, frozenset())
+            members[fitting[0]] = _with(members[fitting[0]], server, None)
             continue
         ids = ", ".join(members[i].id for i in fitting[:3])
         why = (

@@ -32,15 +32,15 @@ INPUT_FLAGS: Final = (
 )  # fmt: skip
 
 
-#: (deployment, path of the log relative to PATH) → names of the inputs that changed after the log did.
-Changed = Callable[[Deployment, str], frozenset[str]]
+#: (deployment, path of the log relative to PATH) → names of the inputs that changed after the log did; None where Git cannot tell.
+Changed = Callable[[Deployment, str], frozenset[str] | None]
 
 
 def changed_inputs(repository: Repository, commit: str, path: Path, config: Config) -> Changed:
     """A function that tells, for a deployment and a log's path (relative to PATH), the names of inputs that differ from what the
     repository said in the commit that last touched the log, at or before ``commit``.
 
-    Fact names as in FACT_NAMES; flags by their long name with underscores. Nothing where the log is not in that history.
+    Fact names as in FACT_NAMES; flags by their long name with underscores. None where the log or the deployment is not in that history.
     """
 
     @cache
@@ -51,12 +51,14 @@ def changed_inputs(repository: Repository, commit: str, path: Path, config: Conf
     def log_commit(log: str, prefix: str) -> str | None:
         return repository.last_change(commit, posixpath.normpath(posixpath.join(prefix, log)))
 
-    def changed(deployment: Deployment, log: str) -> frozenset[str]:
-        when = log_commit(log, open_tree(path, commit).prefix)
+    prefix = open_tree(path, commit).prefix
+
+    def changed(deployment: Deployment, log: str) -> frozenset[str] | None:
+        when = log_commit(log, prefix)
         if when is None:
-            return frozenset()
+            return None
         before = next((old for old, new in pair(then(when), [deployment]) if new is deployment), None)
-        return frozenset(_differing(before, deployment)) if before is not None else frozenset()
+        return frozenset(_differing(before, deployment)) if before is not None else None
 
     return changed
 

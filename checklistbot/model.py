@@ -81,18 +81,25 @@ class Unknown:
 
 @record
 class Observation:
-    """The inputs an observed value was taken under (fact name → value), and how they compare with the deployment's."""
+    """The inputs an observed value was taken under (fact name → value), and how they compare with the deployment's.
+
+    ``unchanged_in_git``: none of the deployment's inputs differs from what the repository said when the log was committed.
+    """
 
     taken_under: Mapping[str, Scalar] = field(default_factory=dict)
     not_compared: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
+    unchanged_in_git: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        data: dict[str, Any] = {
             "taken_under": dict(self.taken_under),
             "not_compared": list(self.not_compared),
             "stale": list(self.stale),
         }
+        if self.unchanged_in_git:
+            data["unchanged_in_git"] = True
+        return data
 
 
 @record
@@ -185,6 +192,7 @@ class Fact:
                 dict(observation.get("taken_under", {})),
                 tuple(observation.get("not_compared", ())),
                 tuple(observation.get("stale", ())),
+                bool(observation.get("unchanged_in_git")),
             )
             if observation
             else None,

@@ -50,6 +50,8 @@ def _reservations(fact: Fact, words: Words, with_settings: bool) -> Iterator[Lin
         return
     if seen.stale:
         yield words.line("how.stale", what=labels(seen.stale, words))
+    elif with_settings and seen.unchanged_in_git:
+        yield words.line("how.same_settings")
     elif with_settings and seen.not_compared:
         yield words.line("how.not_compared", what=labels(seen.not_compared, words))
     elif with_settings and seen.taken_under:

@@ -24,7 +24,7 @@ def render_facts(facts: Facts, *, language: Language, color: bool = False) -> st
         place = f"{deployment.file}:{deployment.line}" if deployment.file else ""
         lines.append(f"{bold}{_shown(deployment.id)}{end}  {dim}{_shown(place)}{end}".rstrip())
         rows = [(_text(label), _text(value), _text(source)) for label, value, source in _rows(deployment, words)]
-        left, middle = (max((_width(row[i]) for row in rows), default=0) for i in (0, 1))
+        left, middle = (max((cells(row[i]) for row in rows), default=0) for i in (0, 1))
         for label, value, source in rows:
             lines.append(f"  {_padded(label, left)}  {_padded(value, min(middle, 48))}  {dim}{source}{end}".rstrip())
         lines.append("")
@@ -82,10 +82,10 @@ def _shown(text: str) -> str:
     return encode.terminal(text, limit=1_000)
 
 
-def _width(text: str) -> int:
+def cells(text: str) -> int:
     """Cells on a terminal: Korean letters take two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+    return sum(2 if unicodedata.east_asiancells(character) in "WF" else 1 for character in text)
 
 
 def _padded(text: str, width: int) -> str:
-    return text + " " * (width - _width(text))
+    return text + " " * (width - cells(text))

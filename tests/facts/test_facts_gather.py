@@ -73,11 +73,21 @@ def test_an_input_that_the_log_does_not_state_is_stale_if_git_saw_it_change(repo
     with_history = _by_role(gather(tree, config, changed=changed))["prefill"].kv_pool_tokens
     assert with_history.observation is not None
     assert set(with_history.observation.stale) == {"engine_version", "image"}
+    assert not with_history.observation.unchanged_in_git
     # Without Git's memory nothing in the log's text contradicts the new image: it is only not compared.
     plain = _by_role(gather(tree, config))["prefill"].kv_pool_tokens
     assert not plain.stale
     assert plain.observation is not None
     assert "engine_version" in plain.observation.not_compared
+
+
+def test_git_vouches_for_what_the_log_does_not_state(repository: Path) -> None:
+    git, config = Repository(repository), load(CONFIG, "c.yml")
+    changed = changed_inputs(git, git.resolve("base"), repository, config)
+    pool = _by_role(gather(open_tree(repository, "head"), config, changed=changed))["prefill"].kv_pool_tokens
+    assert pool.observation is not None
+    assert pool.observation.unchanged_in_git
+    assert "engine_version" in pool.observation.not_compared
 
 
 def test_a_log_that_a_pull_request_changes_counts_only_to_the_worse(repository: Path) -> None:
