@@ -84,7 +84,7 @@ def _shown(text: str) -> str:
 
 def cells(text: str) -> int:
     """Cells on a terminal: Korean letters take two."""
-    return sum(2 if unicodedata.east_asiancells(character) in "WF" else 1 for character in text)
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def _padded(text: str, width: int) -> str:
