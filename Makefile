@@ -100,6 +100,10 @@ docs: setup ## README's outputs, and the picture of the comment (needs chromium)
 bench: $(STAMP)/run ## start-up times, CPU seconds of a review, SDK imports
 	@$(PY) scripts/bench.py
 
+.PHONY: test-full
+test-full: setup ## what the probe finds, measured: faults, healthy servers, ablation, other tests (≤ 60 min)
+	@$(PY) scripts/test_full.py $(TEST_ARGS)
+
 .PHONY: fuzz
 fuzz: setup ## the property tests with many more, random examples
 	@HYPOTHESIS_PROFILE=fuzz $(PY) -m pytest -n 2 -m hypothesis $(TEST_ARGS)

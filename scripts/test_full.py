@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-from probe_direct import SMALL, DirectTransport
+from probe_direct import SMALL, DirectTransport  # type: ignore[import-not-found]
 
 from checklistbot.probe.oracles import all_oracles
 from checklistbot.probe.run import Options, Probe, Result

@@ -70,13 +70,19 @@ class Direct:
         if when - begun > deadline:
             played.error = "timeout"
             self.now = begun + deadline
-            close = getattr(served.chunks, "close", None)
-            if close is not None:
-                close()
+            _close(served)
             return None
         if data is None:
             played.error = "cut"
+            _close(served)
             return None
         if data:
             played.chunks.append((when - begun, data))
         return when
+
+
+def _close(served: Served) -> None:
+    """The client is gone: the request gives its pages back."""
+    close = getattr(served.chunks, "close", None)
+    if close is not None:
+        close()
