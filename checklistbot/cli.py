@@ -25,6 +25,8 @@ COMMANDS: Final[dict[str, str]] = {
     "publish": "Post the comment of an earlier review to its pull request.",
     "init": "Write a commented .checklistbot.yml and the GitHub workflow.",
     "probe": "Send canaries and limit-length prompts to a live endpoint, and judge what the answers say.",
+    "snapshot": "Ask live workers and write a dated facts file for --observed.",
+    "triage": "Run-time logs: which answers may have carried foreign text, and what to do now.",
     "simulate": "Run a paged-KV LLM server with switchable faults, to test gateways and probes.",
     "demo": "Replay the incident on this machine, without a GPU.",
     "explain": "Explain a rule or an advisory, offline.",

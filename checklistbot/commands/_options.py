@@ -6,7 +6,7 @@ import functools
 import os
 import posixpath
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -231,11 +231,16 @@ def write_output(text: str, output: str | None) -> None:
 
 def ending(facts: Facts, code: int = 0) -> int:
     """The exit code with what was named and not read: said in a line each, 3 unless the code is 1 (CONTRACTS, "Exit codes")."""
+    say_unread(facts.unread)
+    return code or (3 if facts.unread else 0)
+
+
+def say_unread(lines: Iterable[str]) -> None:
+    """What was named and could not be read, a line each on standard error."""
     from checklistbot.encode import redact, terminal
 
-    for line in facts.unread:
+    for line in lines:
         click.echo(f"checklistbot: {redact(terminal(line))}", err=True)
-    return code or (3 if facts.unread else 0)
 
 
 def tell(settings: Settings, skipped: tuple[Skipped, ...]) -> None:

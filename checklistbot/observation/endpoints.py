@@ -16,8 +16,8 @@ from checklistbot.observation.fetch import Resolver, Server, resolve
 from checklistbot.observation.fetch import server as checked
 from checklistbot.retry import Deadline
 
-#: Holds the token for the Authorization header of every endpoint; a config file cannot name another.
-TOKEN: Final = "CHECKLISTBOT_ENDPOINT_TOKEN"  # noqa: S105  (a variable's name)
+#: Holds the value of the Authorization header ("Bearer …") for every endpoint; a config file cannot name another.
+AUTH: Final = "CHECKLISTBOT_ENDPOINT_AUTH"
 SECONDS: Final = 60.0
 MAX_WORKERS: Final = 64
 _ROLES: Final = {"prefill": "prefill", "decode": "decode"}
@@ -37,15 +37,14 @@ class _Worker:
     role: str | None = None
 
 
-def observe_endpoint(url: str) -> tuple[Deployment, ...]:
-    """The servers at an address that the command line names; the token comes from CHECKLISTBOT_ENDPOINT_TOKEN.
+def observe_endpoint(url: str, *, from_argv: bool = True) -> EndpointReading:
+    """The servers at an address, asked within 60 s; CHECKLISTBOT_ENDPOINT_AUTH is sent as the Authorization header.
 
-    Raises UsageError and InputError as ``read_endpoint`` does.
+    ``from_argv``: the command line names the address, so it may be this machine's own. Raises UsageError and
+    InputError as ``read_endpoint`` does.
     """
-    token = os.environ.get(TOKEN)
-    return read_endpoint(
-        url, auth=f"Bearer {token}" if token else None, from_argv=True, deadline=Deadline(SECONDS)
-    ).servers
+    auth = os.environ.get(AUTH, "").strip() or None
+    return read_endpoint(url, auth=auth, from_argv=from_argv, deadline=Deadline(SECONDS))
 
 
 def read_endpoint(

@@ -194,7 +194,7 @@ def server(
         raise UsageError(f"--endpoint {shown}: only http and https addresses are asked; write http://host:port")
     if parts.username is not None or parts.password is not None:
         raise UsageError(
-            f"--endpoint {shown}: credentials do not belong in an address; put the token into CHECKLISTBOT_ENDPOINT_TOKEN"
+            f"--endpoint {shown}: credentials do not belong in an address; put them into CHECKLISTBOT_ENDPOINT_AUTH"
         )
     if host in _METADATA_NAMES:
         raise UsageError(f"--endpoint {shown}: refused, a cloud metadata service")

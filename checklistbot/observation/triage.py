@@ -86,7 +86,8 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """``triage/1``. ``total`` counts all suspects, ``requests`` lists the first 100,000."""
+    """``triage/1``. ``total`` counts all suspects, ``requests`` lists the first 100,000. ``unread``: a line for each log
+    that cannot be read."""
 
     requests: tuple[Suspect, ...] = ()
     total: int = 0
@@ -94,6 +95,7 @@ class Triage:
     containment: tuple[Action, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     cut: bool = False
+    unread: tuple[str, ...] = ()
 
     @property
     def lengths(self) -> tuple[int, int] | None:
@@ -103,8 +105,8 @@ class Triage:
 
     @property
     def exit_code(self) -> int:
-        """1 if any answer may have carried foreign text, 3 if a log was not read to its end, else 0."""
-        return 1 if self.total else 3 if self.cut else 0
+        """1 if any answer may have carried foreign text, 3 if a log was not read, or not to its end, else 0."""
+        return 1 if self.total else 3 if self.cut or self.unread else 0
 
     def to_json(self) -> dict[str, Any]:
         times = [request.time for request in self.requests if request.time]
@@ -123,14 +125,16 @@ class Triage:
 
 def triage(paths: Sequence[str], live: Iterable[Deployment] = ()) -> Triage:
     """Read run-time logs (``-`` for standard input); ``live`` are the servers that endpoints showed, for version
-    and role.
-
-    Raises InputError where a log cannot be read.
+    and role. A log that cannot be read does not lose the others: it is in ``unread``.
     """
     night = _Night(tuple(live))
     for path in paths:
-        with open_stream(path) as stream:
-            night.read(stream, path)
+        try:
+            with open_stream(path) as stream:
+                night.read(stream, path)
+        except InputError as error:
+            night.unread.append(str(error))
+            night.skipped.append(Skipped(path, "cannot be read"))
     return night.finish()
 
 
@@ -142,6 +146,7 @@ class _Night:
         self.servers: list[Deployment] = []
         self.skipped: list[Skipped] = []
         self.cut = False
+        self.unread: list[str] = []
         self.found: list[Suspect] = []
         self.total = 0
 
@@ -190,7 +195,9 @@ class _Night:
         state = _state(known)
         verdict: Verdict = state if state == "fixed" or self.total else "none"
         actions = tuple(_containment(self.found, known)) if self.total else ()
-        return Triage(tuple(self.found), self.total, verdict, actions, tuple(self.skipped), self.cut)
+        return Triage(
+            tuple(self.found), self.total, verdict, actions, tuple(self.skipped), self.cut, tuple(self.unread)
+        )
 
 
 class _Scan:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from checklistbot.model import Deployment, Facts, InputError, UsageError
 from checklistbot.observation import fetch
-from checklistbot.observation.endpoints import TOKEN, EndpointReading, observe_endpoint, read_endpoint
+from checklistbot.observation.endpoints import AUTH, EndpointReading, observe_endpoint, read_endpoint
 from checklistbot.observation.facts_file import read_facts_file
 from checklistbot.observation.logs import open_log
 from checklistbot.retry import Deadline
@@ -211,8 +211,9 @@ def test_the_token_goes_to_the_named_host_only() -> None:
     assert {auth for _, auth in worker.seen} == {None}
 
 
-def test_token_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TOKEN, "abc")
+def test_the_header_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert AUTH == "CHECKLISTBOT_ENDPOINT_AUTH"
+    monkeypatch.setenv(AUTH, "Bearer abc")
     with serving(sglang()) as stub:
         observe_endpoint(stub.url)
     assert {auth for _, auth in stub.seen} == {"Bearer abc"}

@@ -14,7 +14,19 @@ import pytest
 import yaml
 
 from checklistbot import config, scripts
-from checklistbot.model import Candidate, Checklist, Fact, Facts, Flag, Observation, Source, Unknown, UsageError
+from checklistbot.model import (
+    Candidate,
+    Checklist,
+    Fact,
+    Facts,
+    Flag,
+    Observation,
+    Skipped,
+    Source,
+    Unknown,
+    UsageError,
+)
+from checklistbot.observation.triage import Action, Suspect, Triage
 from checklistbot.report import schema
 
 _spec = spec_from_file_location("report_factory", Path(__file__).parent.parent / "report" / "factory.py")
@@ -141,9 +153,10 @@ def test_capacity_evidence_and_triage_take_their_examples() -> None:
     }  # fmt: skip
     assert errors("evidence", evidence) == []
     assert errors("evidence", {**evidence, "counts": {"fine": 1}})
-    triage = {"schema": "triage/1", "status": "unknown", "engine": {"name": None, "version": None}, "requests": [],
-              "first": None, "last": None, "lengths": None, "containment": {"gateway_limit": None, "steps": []},
-              "skipped": []}  # fmt: skip
+    suspect = Suspect("truncated", "a.log", 7, "03:00:00", "prefill", "r1", 9, 8)
+    night = Triage((suspect,), 1, "unknown", (Action("gateway-limit", "Refuse.", {"tokens": 7}),), (Skipped("a", "b"),))
+    triage = night.to_json()
+    assert errors("triage", Triage().to_json()) == []
     assert errors("triage", triage) == []
 
 
