@@ -73,6 +73,8 @@ class HttpTransport:
         limits = httpx2.Limits(max_connections=128, max_keepalive_connections=0)
         self._client = httpx2.Client(headers=headers, follow_redirects=False, trust_env=False, limits=limits)
         self._base = base.copy_with(host=address)
+        # People give the SDKs' base URL, which ends in /v1.
+        self._prefix = base.path.rstrip("/").removesuffix("/v1")
 
     def send(self, calls: Sequence[Call], concurrency: int = 1) -> list[Answer]:
         answers = [Answer() for _ in calls]
@@ -113,7 +115,7 @@ class HttpTransport:
         if isinstance(call.body, Body):
             headers["Content-Length"] = str(call.body.length)
         timeout = self._httpx.Timeout(call.deadline, connect=min(CONNECT_SECONDS, call.deadline))
-        url = self._base.copy_with(raw_path=(self._base.path.rstrip("/") + call.path).encode())
+        url = self._base.copy_with(raw_path=(self._prefix + call.path).encode())
         extensions = {"sni_hostname": self._host}
         size = 0
         with self._client.stream(

@@ -115,6 +115,11 @@ def test_nobody_there_is_one_line() -> None:
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
 
 
+def test_the_sdks_base_url_is_understood(leaking: str) -> None:
+    done = run(f"{leaking}/v1/", *OWN, "--dry-run")
+    assert "first rejected length 5,322" in done.stdout
+
+
 def test_a_dry_run_sends_nothing(leaking: str) -> None:
     done = run(leaking, *OWN, "--dry-run")
     assert (done.returncode, "Nothing was sent" in done.stdout) == (0, True)
