@@ -109,22 +109,23 @@ def ablation(seeds: int) -> Iterator[str]:
         (("hopeless-model",), hidden),
     ]
     names = ["(none)", *all_oracles()]
-    unseen: dict[str, list[set[str]]] = {}
+    unseen: dict[str, list[set[str]]] = {name: [set() for _ in setups] for name in names}
     alone: dict[str, set[str]] = {name: set() for name in names}
-    for off in names:
-        unseen[off] = []
-        for more, hide in setups:
-            lost = set()
-            for fault in _WINDOW:
-                settings = dataclasses.replace(SMALL, faults=(fault, *more))
-                for seed in range(seeds):
-                    result, _ = probe(settings, seed, off=(off,), hidden=hide)
-                    if result.summary.verdict != "fail":
-                        lost.add(fault)
-                    strong = _strong(result)
-                    if off == "(none)" and len(strong) == 1:
-                        alone[strong[0]].add(fault)
-            unseen[off].append(lost)
+    for at, (more, hide) in enumerate(setups):
+        for fault in _WINDOW:
+            settings = dataclasses.replace(SMALL, faults=(fault, *more))
+            for seed in range(seeds):
+                whole, _ = probe(settings, seed, hidden=hide)
+                strong = _strong(whole)
+                if len(strong) == 1:
+                    alone[strong[0]].add(fault)
+                for off in names:
+                    # Only where nothing else fires on the same replies is the run made again without the oracle.
+                    if (
+                        not _seen_without(whole, off)
+                        and probe(settings, seed, off=(off,), hidden=hide)[0].summary.verdict != "fail"
+                    ):
+                        unseen[off][at].add(fault)
     for off in names:
         base = unseen["(none)"]
         cells = [
@@ -132,6 +133,15 @@ def ablation(seeds: int) -> Iterator[str]:
             for at, lost in enumerate(unseen[off])
         ]
         yield f"| {off} | {' | '.join(cells)} | {', '.join(sorted(alone[off])) or '-'} |"
+
+
+def _seen_without(result: Result, off: str) -> bool:
+    """Whether the replies of a run with all oracles fail without that one, too."""
+    for case in result.run.cases:
+        left = [opinion for opinion in case.opinions if opinion.oracle != off]
+        if any(o.strength == "fail" for o in left) or len({o.oracle for o in left}) >= 2 or case.verdict == "FAIL_5XX":
+            return True
+    return False
 
 
 # --- beside it -------------------------------------------------------------------------------------------------------------
