@@ -230,7 +230,7 @@ def main() -> int:
     for name, (table, seeds) in tables.items():
         if given.only in (None, name):
             begun = time.monotonic()
-            print(f"\n## {name} ({seeds} seeds)\n")
+            print(f"\n## {name} ({min(seeds, given.seeds)} seeds)\n")
             for line in table(min(seeds, given.seeds)):
                 print(line, flush=True)
             print(f"\n{time.monotonic() - begun:.0f} s")
