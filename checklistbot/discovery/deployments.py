@@ -10,12 +10,15 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from checklistbot import engines
+from checklistbot.discovery import limits
 from checklistbot.discovery.base import Format, formats
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch, without_marks
 from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Skipped, declared
 from checklistbot.record import record
+
+_TRIPPED: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 
 
 @record
@@ -36,11 +39,14 @@ def discover(tree: Tree, exclude: Sequence[str] = ()) -> Discovered:
     for path, body in texts.items():
         for form in _claiming(path, body):
             if path not in consumed or form.name in consumed[path]:
-                try:
-                    found += _judged(form.launches(tree, path, body))
-                except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-                    # A reader that trips over hostile input must not hide the other files, nor be silent about this one.
-                    skipped.append(Skipped(path, f"could not be read as {form.name}"))
+                with limits.watched() as left_out:
+                    try:
+                        found += _judged(form.launches(tree, path, body))
+                    except _TRIPPED:
+                        # A reader that trips over hostile input must not hide the other files, nor be silent about this one.
+                        skipped.append(Skipped(path, f"{limits.UNREAD}{form.name}"))
+                if left_out:
+                    skipped.append(Skipped(path, limits.TOO_MUCH))
     found = [pair for pair in found if pair[0].format != "engine-config" or not _referenced(pair[0].path, texts)]
     deployments = named(merged(paired([pair for pair in found if not _embeds(pair[1])])))
     # Files may be met again while others are read (configs, env files), so the tree's own list comes last.

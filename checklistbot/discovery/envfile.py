@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from checklistbot.discovery.limits import MAX_VALUE, TooMuch
 from checklistbot.engines.base import Word, mark
 from checklistbot.lazy import pattern
 
@@ -49,9 +50,22 @@ _VARIABLE = pattern(r"\$\$|\$\{([A-Za-z_]\w*)(?:(:?[-+?])((?:[^{}]|\$\{(?:[^{}]|
 
 
 def interpolated(text: str, known: Mapping[str, Word], *, dollars: str = "$") -> str:
-    """``${NAME}``, ``${NAME:-default}``, ``${NAME:+other}``, ``$NAME`` and ``$$``; what nobody sets becomes an unknown part."""
+    """``${NAME}``, ``${NAME:-default}``, ``${NAME:+other}``, ``$NAME`` and ``$$``; what nobody sets becomes an unknown part.
+
+    Raises TooMuch where the values come to more than ``limits.MAX_VALUE`` characters.
+    """
+
+    left = MAX_VALUE
 
     def value(match: re.Match[str]) -> str:
+        nonlocal left
+        found = one(match)
+        left -= len(found)
+        if left < 0:
+            raise TooMuch
+        return found
+
+    def one(match: re.Match[str]) -> str:
         if match[0] == "$$":
             return dollars
         name, operator, argument = match[1] or match[4], match[2], match[3] or ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from checklistbot.discovery.base import Format
 from checklistbot.discovery.launches import run_shell
+from checklistbot.discovery.limits import TooMuch, bounded
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word, mark
 from checklistbot.lazy import pattern
@@ -43,7 +44,9 @@ def launches(tree: Tree, path: str, text: str) -> Iterator[Launch]:
     for target in makefile.targets.values():
         if not target.recipe:
             continue
-        variables = {**makefile.variables, **makefile.own.get(target.name, {}), "@": target.name, "<": "", "^": ""}
+        variables = _Variables(
+            {**makefile.variables, **makefile.own.get(target.name, {}), "@": target.name, "<": "", "^": ""}
+        )
         script, starts = "", []
         for number, line in target.recipe:
             for offset, part in enumerate(line.split("\n")):
@@ -155,7 +158,19 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
 # --- expansion -----------------------------------------------------------------------------------------------------------
 
 
-def _expanded(text: str, variables: Mapping[str, str], depth: int) -> str:
+class _Variables(dict[str, str]):
+    """What a recipe sees, and how many references may still be followed: two variables that name each other double at each step."""
+
+    left = 20_000
+
+    def follow(self, name: str) -> str:
+        self.left -= 1
+        if self.left < 0:
+            raise TooMuch
+        return self.get(name, "")
+
+
+def _expanded(text: str, variables: _Variables, depth: int) -> str:
     """``$(NAME)``, ``${NAME}``, functions and ``$$``; what is not known becomes an unknown part."""
     if depth > _DEPTH or "$" not in text:
         return text
@@ -175,7 +190,7 @@ def _expanded(text: str, variables: Mapping[str, str], depth: int) -> str:
             out += _reference(text[at + 2 : end], variables, depth + 1)
             at = end + 1
         else:
-            out += _expanded(variables.get(following, ""), variables, depth + 1)
+            out += _expanded(variables.follow(following), variables, depth + 1)
             at += 2
     return out
 
@@ -190,7 +205,7 @@ def _closing(text: str, at: int, opening: str) -> int:
     return len(text)
 
 
-def _reference(body: str, variables: Mapping[str, str], depth: int) -> str:
+def _reference(body: str, variables: _Variables, depth: int) -> str:
     call = re.match(
         r"(if|or|and|filter|filter-out|strip|subst|shell|addprefix|addsuffix|firstword|lastword|notdir|dir|call|foreach|eval|info|warning|error|wildcard|abspath|realpath|value|words|patsubst)\s+",
         body,
@@ -200,10 +215,10 @@ def _reference(body: str, variables: Mapping[str, str], depth: int) -> str:
         return _function(call[1], parts, variables, depth)
     name = _expanded(body, variables, depth)
     if name in variables:
-        return _expanded(variables[name], variables, depth)
+        return bounded(_expanded(variables.follow(name), variables, depth))
     substitution = re.fullmatch(r"([\w.-]+):(.*)=(.*)", name)
     if substitution is not None and substitution[1] in variables:
-        value = _expanded(variables[substitution[1]], variables, depth)
+        value = bounded(_expanded(variables.follow(substitution[1]), variables, depth))
         return " ".join(re.sub(re.escape(substitution[2]) + "$", substitution[3], word) for word in value.split())
     return mark(f"$({name[:60]})") if re.fullmatch(r"[\w.-]+", name) and name not in ("MAKE", "MAKEFLAGS") else ""
 
@@ -220,7 +235,7 @@ def _arguments(text: str) -> list[str]:
     return [*parts, current]
 
 
-def _function(name: str, parts: list[str], variables: Mapping[str, str], depth: int) -> str:
+def _function(name: str, parts: list[str], variables: _Variables, depth: int) -> str:
     def value(index: int) -> str:
         return _expanded(parts[index], variables, depth) if index < len(parts) else ""
 

@@ -27,7 +27,7 @@ _KINDS: Final = (
     "Model",
     "LLMModel",
 )
-_KIND = pattern(r"^\s*kind:\s*[\"']?(\w+)", re.MULTILINE)
+_KIND = pattern(r"^[ \t]*kind:\s*[\"']?(\w+)", re.MULTILINE)
 _ENGINE: Final = {
     "vllm": "vllm",
     "sglang": "sglang",

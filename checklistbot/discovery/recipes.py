@@ -19,7 +19,7 @@ _ROLES: Final = {"prefill": "prefill", "decode": "decode", "aggregated": None, "
 def claims(path: str, body: str) -> bool:
     return (
         path.endswith((".yaml", ".yml"))
-        and re.search(r"^\s+(?:sglang|vllm|trtllm)_config:", body, re.MULTILINE) is not None
+        and re.search(r"^[ \t]+(?:sglang|vllm|trtllm)_config:", body, re.MULTILINE) is not None
     )
 
 

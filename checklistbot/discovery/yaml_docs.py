@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Union
 
+from checklistbot.discovery.limits import gave_up
 from checklistbot.engines.base import OPEN, Word, mark, settled, without_marks
 from checklistbot.lazy import pattern
 
@@ -144,7 +145,10 @@ def _split(text: str) -> Iterator[tuple[int, str]]:
         yield 1, text
         return
     start, line = 0, 1
-    bounds = [match.start() for match in _SEPARATOR.finditer(text)][:_MAX_DOCUMENTS]
+    bounds = [match.start() for match in _SEPARATOR.finditer(text)]
+    if len(bounds) > _MAX_DOCUMENTS:
+        gave_up()
+        del bounds[_MAX_DOCUMENTS:]
     for bound in [*bounds, len(text)]:
         part = text[start:bound]
         if part.strip():
@@ -183,6 +187,8 @@ def _parse(text: str) -> tuple[Any, int | None]:
     try:
         return _first(yaml.compose_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))), None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
+        if isinstance(error, RecursionError):
+            gave_up()
         return None, _error_line(error)
 
 
@@ -196,7 +202,7 @@ def _error_line(error: BaseException) -> int:
 
 
 _CONTROL_LINE = pattern(
-    r"^[ \t]*-?[ \t]*(?:\{\{-?\s*(?:if|else|end|range|with|define|block|template|include|/\*|\$\w+\s*:?=|#).*|\{%.*%\}\s*|\{#.*)$"
+    r"^[ \t]*(?:-[ \t]*)?(?:\{\{-?\s*(?:if|else|end|range|with|define|block|template|include|/\*|\$\w+\s*:?=|#).*|\{%.*%\}\s*|\{#.*)$"
 )
 _BRACES = pattern(r"(?<!\$)\{\{[^{}\n]*\}\}|\{%[^\n]*?%\}")
 _TABS = pattern(r"^[ ]*\t[ \t]*", re.MULTILINE)
@@ -249,9 +255,9 @@ class _Builder:
         if key in self._done:
             built, size = self._done[key]
             self._budget -= size
-            return (built, size) if self._budget > 0 else (None, 1)
+            return (built, size) if self._budget > 0 else self._left_out()
         if key in self._active or depth > _MAX_DEPTH or self._budget <= 0:
-            return None, 1
+            return self._left_out()
         self._active.add(key)
         self._budget -= 1
         kind = type(node).__name__
@@ -267,6 +273,11 @@ class _Builder:
         self._active.discard(key)
         self._done[key] = result
         return result
+
+    @staticmethod
+    def _left_out() -> tuple[Node, int]:
+        gave_up()
+        return None, 1
 
     @staticmethod
     def _template(node: Any) -> bool:

@@ -6,15 +6,21 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Final
 
+from checklistbot.discovery.limits import TOO_MUCH, UNREAD
+from checklistbot.discovery.tree import TOO_LARGE
+from checklistbot.lazy import pattern
 from checklistbot.model import Finding, Location, Skipped
 from checklistbot.rules.base import Context, Language, Rule, found
 
 ID: Final = "input-unreadable"
+_DEPLOYS = pattern(
+    r"(?:\.(?:ya?ml|sh|bash|tf|nix|service|j2|tpl)|(?:^|/)(?:Dockerfile|Containerfile|Makefile|justfile)[^/]*)$"
+)
 _TITLE: Final[dict[Language, dict[str, str]]] = {
     "en": {"base": "A file that deployed something in the base cannot be read", "config": "A file that the config names cannot be read",
-           "rendered": "A deployment is not rendered"},
+           "rendered": "A deployment is not rendered", "word": "A file that names an engine cannot be read whole"},
     "ko": {"base": "베이스에서 배포를 담고 있던 파일을 읽을 수 없습니다", "config": "설정에 적힌 파일을 읽을 수 없습니다",
-           "rendered": "렌더링되지 않은 배포가 있습니다"},
+           "rendered": "렌더링되지 않은 배포가 있습니다", "word": "엔진 이름이 있는 파일을 끝까지 읽을 수 없습니다"},
 }  # fmt: skip
 _MESSAGE: Final[dict[Language, str]] = {
     "en": "{path}: {reason}. What it deploys is not checked.",
@@ -37,7 +43,11 @@ def _kind(entry: Skipped, before: set[str | None], globs: list[str]) -> str | No
         return "base"
     if any(fnmatchcase(entry.path, glob) for glob in globs):
         return "config"
-    return "rendered" if entry.reason.startswith(("not rendered", "chart ", "remote base ")) else None
+    if entry.reason.startswith(("not rendered", "chart ", "remote base ")):
+        return "rendered"
+    # Only files that hold an engine word, or have a name of a deployment's, are opened at all; large ones are often data.
+    unread = entry.reason == TOO_MUCH or entry.reason.startswith(UNREAD)
+    return "word" if unread or (entry.reason == TOO_LARGE and _DEPLOYS.search(entry.path)) else None
 
 
 def _finding(entry: Skipped, kind: str, language: Language) -> Finding:

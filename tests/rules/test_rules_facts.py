@@ -268,6 +268,9 @@ def test_what_disappears_is_said_unless_it_could_not_be_read() -> None:
         ),
         (Skipped("charts/app", "not rendered; pipe helm template"), "", "rendered"),
         (Skipped("docs/x.bin", "larger than 5 MiB"), "", None),
+        (Skipped("serve/x.yaml", "larger than 5 MiB"), "", "word"),
+        (Skipped("serve/x.py", "too deep or too large to read whole"), "", "word"),
+        (Skipped("serve/x.toml", "could not be read as shell"), "", "word"),
     ],
 )
 def test_what_could_not_be_read_counts_only_if_it_deploys(skipped, policy, kind) -> None:  # type: ignore[no-untyped-def]

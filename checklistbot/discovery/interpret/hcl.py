@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from checklistbot.discovery.limits import gave_up
 from checklistbot.lazy import pattern as lazy_pattern
 
 MAX_DEPTH: Final = 60
@@ -130,6 +131,7 @@ class Reader:
 
     def _entry(self, body: Body, depth: int) -> None:
         if depth > MAX_DEPTH:
+            gave_up()
             raise HclError("depth")
         match = _IDENT.match(self.text, self.at)
         quoted = self.peek('"')
@@ -174,6 +176,7 @@ class Reader:
 
     def expression(self, depth: int) -> Expr:
         if depth > MAX_DEPTH:
+            gave_up()
             raise HclError("depth")
         condition = self._binary(0, depth + 1)
         self.skip()
@@ -197,6 +200,7 @@ class Reader:
 
     def _unary(self, depth: int) -> Expr:
         if depth > MAX_DEPTH * 3:
+            gave_up()
             raise HclError("depth")
         self.skip()
         line = self.line()

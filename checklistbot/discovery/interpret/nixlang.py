@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from checklistbot.discovery.interpret.marks import Place, mark, without_marks
 from checklistbot.discovery.interpret.pyvalues import Const, Seq, Unk, Value
+from checklistbot.discovery.limits import gave_up
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.lazy import pattern
 
@@ -135,6 +136,7 @@ class Parser:
     def expression(self) -> Node:
         self.depth += 1
         if self.depth > MAX_DEPTH:
+            gave_up()
             raise NixError("depth")
         try:
             self.skip()

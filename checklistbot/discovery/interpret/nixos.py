@@ -11,6 +11,7 @@ from checklistbot.discovery.interpret.embed import Text
 from checklistbot.discovery.interpret.marks import Place, settled, word
 from checklistbot.discovery.interpret.nixlang import Applied, Attrs, Evaluator, NixError, Stop, Thunk
 from checklistbot.discovery.interpret.pyvalues import Const, Seq, Unk, Value
+from checklistbot.discovery.limits import gave_up
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
@@ -26,7 +27,10 @@ def find(tree: Tree, path: str, text: str) -> list[Launch]:
     try:
         value = machine.open_module(machine.file(path, text))
         found = list(_Walk(tree, machine, path).walk(value, "", (path, 1), 0))
-    except (Stop, NixError, RecursionError):
+    except (Stop, RecursionError):
+        gave_up()
+        return []
+    except NixError:
         return []
     return list({(f.path, f.line, f.argv, f.name): f for f in found}.values())
 

@@ -33,6 +33,7 @@ from checklistbot.discovery.interpret.pyvalues import (
     Unk,
     Value,
 )
+from checklistbot.discovery.limits import TooMuch
 
 if TYPE_CHECKING:
     from checklistbot.discovery.interpret.pymachine import Call, Machine
@@ -578,7 +579,10 @@ def _text_method(machine: Machine, owner: Const, name: str, call: Call) -> Value
     if name == "splitlines":
         return split_text(machine, owner, "\n")
     if name == "replace" and len(call.args) > 1:
-        return Const(owner.at, value.replace(machine.text(call.args[0]), machine.text(call.args[1]))[:MAX_TEXT])
+        old, new = machine.text(call.args[0]), machine.text(call.args[1])
+        if value.count(old) * len(new) > MAX_TEXT:
+            raise TooMuch
+        return Const(owner.at, value.replace(old, new)[:MAX_TEXT])
     return _simple_text_method(owner, value, name, args, call.at)
 
 

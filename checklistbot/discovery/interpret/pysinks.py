@@ -13,6 +13,7 @@ from checklistbot.discovery.interpret import platforms, pyengines
 from checklistbot.discovery.interpret.marks import Place, has_mark, settled, without_marks, word
 from checklistbot.discovery.interpret.pymachine import Call, Exhausted, Leave, Machine
 from checklistbot.discovery.interpret.pyvalues import Cls, Const, Func, Inst, Map, Obj, Seq, Unk, Value
+from checklistbot.discovery.limits import gave_up
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines import base
 from checklistbot.engines.base import Launch, Word
@@ -126,10 +127,14 @@ class Finder:
 
     def run_text(self, text: str) -> list[Launch]:
         if len(text) > MAX_TEXT:
+            gave_up()
             return []
         try:
             body = ast.parse(without_marks(text)).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        except (RecursionError, MemoryError):
+            gave_up()
+            return []
+        except (SyntaxError, ValueError):
             return []
         self.header = text[:4_000]
         return self.run(body)
@@ -140,7 +145,7 @@ class Finder:
             machine.run_entry(body)
             self._run_unreached()
         except (Exhausted, RecursionError):
-            pass
+            gave_up()
         return [launch for launch in self.found if not self._is_library(launch)]
 
     # --- functions that nothing calls -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from checklistbot.discovery.interpret import embed, hcl, listing, sagemaker
 from checklistbot.discovery.interpret.hcleval import Module, Stop, assumed_of, number_of, text_of
 from checklistbot.discovery.interpret.marks import settled, without_marks, word
 from checklistbot.discovery.interpret.pyvalues import Const, Map, Seq, Unk, Value
+from checklistbot.discovery.limits import gave_up
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
@@ -44,6 +45,7 @@ def find(tree: Tree, path: str, text: str) -> list[Launch]:
             found += _module_launches(tree, module, path, qualifier)
         return found
     except (Stop, RecursionError):
+        gave_up()
         return []
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from checklistbot.discovery.limits import costly
 from checklistbot.discovery.sh.text import HERE, Text
 from checklistbot.engines.base import OPEN
 
@@ -55,7 +56,7 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
 def matches(subject: Text, pattern: str) -> Truth:
     """``[[ subject == pattern ]]`` and the arms of ``case``."""
     assumed = subject.assumed
-    if OPEN in assumed or OPEN in pattern or HERE in assumed:
+    if OPEN in assumed or OPEN in pattern or HERE in assumed or costly(pattern, assumed):
         return UNKNOWN
     return Truth(glob_regex(pattern).fullmatch(assumed[:10_000]) is not None, assumed != subject.plain)
 
@@ -149,7 +150,7 @@ class _Reader:
         if operator == "=~":
             return (
                 Truth(re.search(b[:200], a[:2_000]) is not None, assumed)
-                if not re.search(r"[*+]\)?[*+]", b)
+                if not re.search(r"[*+]\)?[*+]|\)[*+{]", b) and not costly(b, a, "*+?{")
                 else UNKNOWN
             )
         if operator in ("<", ">"):

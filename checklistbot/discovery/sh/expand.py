@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from checklistbot.discovery.limits import MAX_VALUE, TooMuch, costly
 from checklistbot.discovery.sh.conditions import glob_regex
 from checklistbot.discovery.sh.text import EMPTY, HERE, Text, fields, join, of, unknown, unset
 from checklistbot.engines.base import OPEN
@@ -95,6 +96,7 @@ class _Run:
         self._split, self._heredoc = split, heredoc
         self._done: list[Text] = []
         self._current, self._exists = EMPTY, False
+        self._longest = MAX_VALUE + len(raw.plain)
 
     def fields(self) -> list[Text]:
         at, quoted, length = 0, False, len(self._plain)
@@ -127,6 +129,9 @@ class _Run:
         return self._done
 
     def _add(self, text: Text) -> None:
+        self._longest -= len(text.plain)
+        if self._longest < 0:
+            raise TooMuch
         self._current, self._exists = self._current + text, True
 
     def _escape(self, at: int, quoted: bool) -> int:
@@ -373,6 +378,8 @@ def _nothing_sets(value: Text | list[Text]) -> bool:
 def _trimmed(value: Text, sign: str, pattern: str) -> Text:
     if OPEN in value.plain or OPEN in pattern:
         return value
+    if costly(pattern, value.plain):
+        raise TooMuch
     regex, plain = glob_regex(pattern), value.plain[:20_000]
     here = len(HERE) if plain.startswith(HERE) else 0
     spans = range(here, len(plain) + 1)
@@ -388,6 +395,8 @@ def _trimmed(value: Text, sign: str, pattern: str) -> Text:
 def _replaced(value: Text, pattern: str, new: str, whole: bool) -> Text:
     if OPEN in value.plain or OPEN in pattern:
         return value
+    if costly(pattern, value.plain) or len(value.plain) * len(new) > MAX_VALUE * 64:
+        raise TooMuch
     prefix = "" if not pattern.startswith(("#", "%")) else pattern[0]
     regex = glob_regex(pattern[1:] if prefix else pattern).pattern.replace(".*", ".*?")
     regex = {"": regex, "#": f"^(?:{regex})", "%": f"(?:{regex})$"}[prefix]
@@ -413,8 +422,8 @@ def braces(text: Text) -> list[Text]:
     span = re.fullmatch(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?", match[2])
     if span is not None:
         low, high, step = int(span[1]), int(span[2]), int(span[3] or 1) or 1
-        numbers = list(range(low, high + 1, step) if low <= high else range(low, high - 1, -step))[:_MAX_BRACES]
-        return [text.replaced(f"{match[1]}{n}{match[3]}") for n in numbers]
+        numbers = range(low, high + 1, step) if low <= high else range(low, high - 1, -step)
+        return [text.replaced(f"{match[1]}{n}{match[3]}") for n in numbers[:_MAX_BRACES]]
     if "," not in match[2]:
         return [text]
     return [text.replaced(f"{match[1]}{part}{match[3]}") for part in match[2].split(",")[:_MAX_BRACES]]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from checklistbot.discovery.limits import TooMuch, costly
 from checklistbot.discovery.sh.text import HERE, Text, join, of
 from checklistbot.engines.base import OPEN
 
@@ -175,7 +176,7 @@ def _grep(name: Text, words: list[Text], stdin: Text | None) -> Text | None:
     regex = re.compile(
         re.escape(pattern)
         if "F" in options or name.plain == "fgrep"
-        else _regex(pattern, "E" in options or "P" in options or name.plain == "egrep"),
+        else _regex(pattern, "E" in options or "P" in options or name.plain == "egrep", stdin.lines()),
         re.IGNORECASE if "i" in options else 0,
     )
     kept: list[Text] = []
@@ -190,10 +191,11 @@ def _grep(name: Text, words: list[Text], stdin: Text | None) -> Text | None:
     return join(kept, "")
 
 
-def _regex(pattern: str, extended: bool) -> str:
-    """A POSIX pattern as Python's; bounded, because scripts are not ours."""
-    if len(pattern) > 200 or re.search(r"[*+]\)?[*+{]|\)[*+]", pattern):
-        raise ValueError
+def _regex(pattern: str, extended: bool, lines: list[Text]) -> str:
+    """A POSIX pattern as Python's; bounded by the longest line it will meet, because scripts are not ours."""
+    longest = max((line.plain for line in lines), key=len, default="")
+    if len(pattern) > 200 or re.search(r"[*+]\)?[*+{]|\)\\?[*+{]", pattern) or costly(pattern, longest, "*+?{"):
+        raise TooMuch
     pattern = (
         pattern.replace("[[:space:]]", r"\s")
         .replace("[:space:]", r"\s")
@@ -222,12 +224,12 @@ def _sed(name: Text, words: list[Text], stdin: Text | None) -> Text | None:
 def _sed_command(command: str, lines: list[Text], extended: bool) -> list[Text]:
     delete = re.fullmatch(r"/(.*)/d", command)
     if delete is not None:
-        regex = re.compile(_regex(delete[1], extended))
+        regex = re.compile(_regex(delete[1], extended, lines))
         return [line for line in lines if not regex.search(line.plain)]
     substitution = re.fullmatch(r"s(.)(.*?)(?<!\\)\1(.*?)(?<!\\)\1(\w*)", command)
     if substitution is None:
         raise ValueError
-    regex = re.compile(_regex(substitution[2].replace("\\" + substitution[1], substitution[1]), extended))
+    regex = re.compile(_regex(substitution[2].replace("\\" + substitution[1], substitution[1]), extended, lines))
     replacement = re.sub(r"(?<!\\)&", r"\\g<0>", substitution[3])
     count = 0 if "g" in substitution[4] else 1
     return [

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from checklistbot.discovery import launches as commands
+from checklistbot.discovery.limits import TooMuch, bounded, gave_up
 from checklistbot.discovery.sh import arithmetic, conditions, filters
 from checklistbot.discovery.sh.conditions import UNKNOWN, Truth
 from checklistbot.discovery.sh.expand import Expander, Value, braces, scalar
@@ -205,7 +206,10 @@ class Machine:
     # --- statements ----------------------------------------------------------------------------------------------
 
     def run(self, text: Text) -> None:
-        if self.depth > _MAX_DEPTH or not text.plain.strip():
+        if not text.plain.strip():
+            return
+        if self.depth > _MAX_DEPTH:
+            gave_up()
             return
         script = Script(text)
         self.block(script.root, script)
@@ -537,6 +541,7 @@ class Machine:
             self._assign_array(name, value, append=operator == "+=")
             return name
         found = self._expander.text(value) if value else of("", *raw.place)
+        bounded(found.plain)
         if subscript is not None:
             self._assign_element(name, subscript[1:-1], found)
         elif operator == "+=":
@@ -544,7 +549,9 @@ class Machine:
             if isinstance(old, list) and old:
                 old[0] = old[0] + found
             else:
-                self.variables[name] = (scalar(old) if old is not None else EMPTY) + found
+                longer = (scalar(old) if old is not None else EMPTY) + found
+                bounded(longer.plain)
+                self.variables[name] = longer
         else:
             self.variables[name] = found if found else Text((("", *raw.place),))
         return name
@@ -962,7 +969,10 @@ class Machine:
     def _nested(self, peeled: commands.Peeled) -> None:
         """A script inside the command: a container sees only the variables it was given, a plain shell those of this one."""
         script = peeled.script
-        if script is None or self.depth > _MAX_DEPTH:
+        if script is None:
+            return
+        if self.depth > _MAX_DEPTH:
+            gave_up()
             return
         if peeled.launch.image is not None and peeled.launch.image is not self.template.image:
             child = Machine(peeled.launch, self.tree, explore=self.explore, depth=self.depth + 1)
@@ -1408,8 +1418,12 @@ def find(
 
 
 def _walk(machine: Machine, step: Callable[[], object]) -> None:
-    with contextlib.suppress(_Leave, _Budget, RecursionError):
+    try:
         step()
+    except _Leave:
+        pass
+    except (_Budget, TooMuch, RecursionError):
+        gave_up()
 
 
 def _says_something(launch: Launch) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,11 @@ class Text:
     @cached_property
     def plain(self) -> str:
         return "".join(piece for piece, _, _ in self.pieces)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where each piece begins in the text."""
+        return [0, *itertools.accumulate(len(piece) for piece, _, _ in self.pieces)][:-1]
 
     def __add__(self, other: Text) -> Text:
         return Text(self.pieces + other.pieces)
@@ -56,14 +62,14 @@ class Text:
         return of(text, path, line)
 
     def slice(self, start: int, end: int) -> Text:
-        found, at = [], 0
-        for piece, path, line in self.pieces:
+        found = []
+        for number in range(max(bisect_right(self._starts, start) - 1, 0), len(self.pieces)):
+            at, (piece, path, line) = self._starts[number], self.pieces[number]
+            if at >= end:
+                break
             low, high = max(start - at, 0), min(end - at, len(piece))
             if low < high:
                 found.append((piece[low:high], path, line))
-            at += len(piece)
-            if at >= end:
-                break
         return Text(tuple(found))
 
     def split(self, pattern: re.Pattern[str]) -> list[Text]:
