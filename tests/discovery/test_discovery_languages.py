@@ -125,7 +125,9 @@ for role, port in (("prefill", 30000), ("decode", 30001)):
 
 
 def test_equal_servers_of_one_loop_are_one_deployment_with_replicas() -> None:
-    found = one('import subprocess\nfor i in range(3):\n    subprocess.Popen(["vllm", "serve", "org/m", "--port", str(8000 + i)])\n')
+    found = one(
+        'import subprocess\nfor i in range(3):\n    subprocess.Popen(["vllm", "serve", "org/m", "--port", str(8000 + i)])\n'
+    )
     assert found.replicas.value == 3
 
 
@@ -271,7 +273,10 @@ resource "aws_launch_template" "x" {
 
 
 def test_a_variable_without_default_is_unknown() -> None:
-    found = one('variable "m" {}\nresource "docker_container" "x" {\n  image = "vllm/vllm-openai:v0.9.0"\n  command = ["--model", var.m]\n}\n', "x.tf")
+    found = one(
+        'variable "m" {}\nresource "docker_container" "x" {\n  image = "vllm/vllm-openai:v0.9.0"\n  command = ["--model", var.m]\n}\n',
+        "x.tf",
+    )
     assert found.model.value is None
 
 
@@ -313,7 +318,12 @@ Start-Process -FilePath "C:\\llama\\llama-server.exe" -ArgumentList $list -NoNew
 """,
         "a.ps1",
     )
-    assert facts(found, "model", "kv_pool_tokens", "context_length", "kv_cache_dtype") == ("C:\\m\\a.gguf", 16384, 8192, None)
+    assert facts(found, "model", "kv_pool_tokens", "context_length", "kv_cache_dtype") == (
+        "C:\\m\\a.gguf",
+        16384,
+        8192,
+        None,
+    )
 
 
 def test_jinja_takes_role_defaults_and_one_environment_for_each_group() -> None:

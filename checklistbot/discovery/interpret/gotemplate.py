@@ -10,7 +10,9 @@ from typing import Any, Final
 from checklistbot.lazy import pattern
 
 MAX_DEPTH: Final = 60
-_ACTION = pattern(r"\{\{(-(?=\s))?(.*?)((?<=\s)-)?\}\}", re.DOTALL)
+#: Parts of an action; strings may hold braces.
+_PART = pattern(r"""(?P<end>\}\})|"(?:[^"\\\n]|\\.)*+"|`[^`]*+`|[^"`}]++|\}""", re.DOTALL)
+_OPENED_COMMENT = pattern(r"-?\s*/\*")
 _COMMENT = pattern(r"\s*/\*.*\*/\s*", re.DOTALL)
 _TOKEN = pattern(
     r"""\s*(?:(?P<string>"(?:[^"\\\n]|\\.)*"|`[^`]*`)|(?P<char>'(?:[^'\\\n]|\\.)+')|(?P<number>[-+]?\d[\w.]*)"""
@@ -126,31 +128,45 @@ class _Parser:
 def _pieces(text: str) -> Iterator[tuple[str, str, int]]:
     """(kind, text, line) with white space trimmed where the markers say so."""
     at, line, trim = 0, 1, False
-    for match in _ACTION.finditer(text):
-        literal = text[at : match.start()]
-        start = line
-        line += literal.count("\n")
-        action_line = line
+    while True:
+        start = text.find("{{", at)
+        literal = text[at:] if start < 0 else text[at:start]
+        first, line = line, line + literal.count("\n")
         if trim:
             stripped = literal.lstrip()
-            start += literal[: len(literal) - len(stripped)].count("\n")
+            first += literal[: len(literal) - len(stripped)].count("\n")
             literal = stripped
-        if match[1]:
-            literal = literal.rstrip()
+        if start < 0:
+            if literal:
+                yield "text", literal, first
+            return
+        end = _end_of_action(text, start + 2)
+        body = text[start + 2 : end]
+        if body[:1] == "-" and body[1:2].isspace():
+            literal, body = literal.rstrip(), body[1:]
         if literal:
-            yield "text", literal, start
-        line += match[0].count("\n")
-        trim = match[3] is not None
-        if not _COMMENT.fullmatch(match[2]):
-            yield "action", match[2], action_line
+            yield "text", literal, first
+        trim = body.endswith("-") and (body[-2:-1].isspace() or body.endswith("*/-"))
+        body = body[:-1] if trim else body
+        if not _COMMENT.fullmatch(body):
+            yield "action", body, line
+        line += text.count("\n", start, end)
+        at = end + 2
+
+
+def _end_of_action(text: str, at: int) -> int:
+    """Where the ``}}`` of an action stands."""
+    if _OPENED_COMMENT.match(text, at):
+        end = text.find("*/", at)
+        end = text.find("}}", end) if end >= 0 else -1
+        if end < 0:
+            raise TemplateError("comment")
+        return end
+    while (match := _PART.match(text, at)) is not None:
+        if match["end"]:
+            return match.start()
         at = match.end()
-    rest = text[at:]
-    if trim:
-        stripped = rest.lstrip()
-        line += rest[: len(rest) - len(stripped)].count("\n")
-        rest = stripped
-    if rest:
-        yield "text", rest, line
+    raise TemplateError("action")
 
 
 def _name_and_pipeline(rest: str) -> tuple[str, Pipeline | None]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from checklistbot.discovery.interpret.marks import Place, mark, settled, without_marks, word
+from checklistbot.discovery.limits import gave_up
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
@@ -21,9 +22,9 @@ MAX_TOKENS: Final = 100_000
 MAX_DEPTH: Final = 40
 MAX_ITEMS: Final = 5_000
 MAX_TEXT: Final = 100_000
+_BLOCKS: Final = {"<#": pattern("#>"), '@"': pattern(r'\n[ \t]*"@'), "@'": pattern(r"\n[ \t]*'@")}
 _TOKEN = pattern(
-    r"""(?P<comment><\#.*?\#>|\#[^\n]*)|(?P<continue>`\r?\n)|(?P<newline>\r?\n|;)|(?P<space>[ \t]+)"""
-    r"""|(?P<here>@"\r?\n(?P<heretext>.*?)\r?\n[ \t]*"@|@'\r?\n(?P<hereliteral>.*?)\r?\n[ \t]*'@)"""
+    r"""(?P<comment>\#[^\n]*)|(?P<continue>`\r?\n)|(?P<newline>\r?\n|;)|(?P<space>[ \t]+)"""
     r"""|(?P<string>"(?:[^"`]|`.|"")*")|(?P<literal>'(?:[^']|'')*')"""
     r"""|(?P<type>\[[\w.\[\],]+(?:\([^)\n]*\))?\](?=\s*[$\[]))|(?P<splat>@\w+)|(?P<open>@\(|@\{|\$\(|[({\[])|(?P<close>[)}\]])"""
     r"""|(?P<variable>\$\{[^}]+\}|\$(?:env:|script:|global:|local:)?\w+(?:\.\w+)*)|(?P<op>\+=|-eq|-ne|=|\||,|&(?!&))"""
@@ -65,21 +66,49 @@ def find(tree: Tree, path: str, text: str) -> list[Launch]:
 
 def _tokens(text: str) -> Iterator[Token]:
     at, line, count = 0, 1, 0
-    while at < len(text) and count < MAX_TOKENS:
-        match = _TOKEN.match(text, at)
-        if match is None or match.end() == at:
-            line += text[at] == "\n"
-            at += 1
-            continue
-        kind = match.lastgroup or "word"
-        for outer in ("here", "string", "literal", "continue"):
-            if match[outer] is not None:
-                kind = outer
+    blocks = _Blocks(text)
+    while at < len(text):
+        if count >= MAX_TOKENS:
+            gave_up()
+            return
+        end = blocks.end(at)
+        if end is not None:
+            kind, stop = ("comment" if text[at] == "<" else "here"), end
+        else:
+            match = _TOKEN.match(text, at)
+            if match is None or match.end() == at:
+                line += text[at] == "\n"
+                at += 1
+                continue
+            kind, stop = match.lastgroup or "word", match.end()
+        body = text[at:stop]
         if kind not in ("comment", "continue"):
-            yield Token(kind, match[0], line)
+            yield Token(kind, body, line)
             count += 1
-        line += match[0].count("\n")
-        at = match.end()
+        line += body.count("\n")
+        at = stop
+
+
+class _Blocks:
+    """Block comments and here-strings; an end that is not there is looked for once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._open_ended: set[str] = set()
+
+    def end(self, at: int) -> int | None:
+        """Where the block that begins here ends, None where none begins."""
+        start = self._text[at : at + 2]
+        closing = _BLOCKS.get(start)
+        if closing is None or start in self._open_ended:
+            return None
+        if start != "<#" and not self._text.startswith(("\n", "\r\n"), at + 2):
+            return None
+        match = closing.search(self._text, at + 2)
+        if match is None:
+            self._open_ended.add(start)
+            return None
+        return match.end()
 
 
 class _Script:

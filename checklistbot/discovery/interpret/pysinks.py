@@ -20,6 +20,7 @@ from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern as lazy_pattern
 
 MAX_TEXT: Final = 2_000_000
+MAX_FOUND: Final = 100
 _ARGV: Final = frozenset(
     {
         "subprocess.run",
@@ -333,7 +334,7 @@ class Finder:
         return platforms.surround(self, launch, functions)
 
     def _argv(self, command: Value, at: Place, env: dict[str, Word], name: str = "", func: Func | None = None) -> None:
-        if not isinstance(command, Seq) or not command.data:
+        if not isinstance(command, Seq) or not command.data or self._full():
             return
         words = self._words(command)
         template = self.template(at, env, func)
@@ -346,7 +347,7 @@ class Finder:
         self._expand(template, words)
 
     def _shell(self, command: Value, call: Call, starts: tuple[tuple[int, int], ...] = ()) -> None:
-        if not (isinstance(command, Const) and isinstance(command.value, str)):
+        if not (isinstance(command, Const) and isinstance(command.value, str)) or self._full():
             return
         from checklistbot.discovery.launches import run_shell
 
@@ -401,8 +402,14 @@ class Finder:
         self._made.append((owner, self.found[-1]))
         return owner
 
+    def _full(self) -> bool:
+        """True if the file starts more servers than any real one does."""
+        if len(self.found) >= MAX_FOUND:
+            gave_up()
+        return len(self.found) >= MAX_FOUND
+
     def _emit(self, launch: Launch) -> None:
-        if len(self.found) < 500:
+        if not self._full():
             self.found.append(platforms.with_version(self.tree, self, launch))
 
     # --- what is only a library -------------------------------------------------------------------------------------------
