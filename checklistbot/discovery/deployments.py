@@ -18,6 +18,8 @@ from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Skipped, declared
 from checklistbot.record import record
 
+#: How YAML and JSON spell an ordinary letter where the engine's name shall not be found by its letters.
+_ESCAPES: Final = frozenset((b"\\u00", b"\\U0000", b"\\x"))
 _TRIPPED: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 
 
@@ -60,6 +62,7 @@ def _texts(tree: Tree, exclude: Sequence[str], skipped: list[Skipped]) -> Iterat
     globs = [glob for form in formats() for glob in form.anchors]
     if globs:
         candidates.update(tree.named(globs))
+    candidates |= {path for path in tree.candidates(_ESCAPES) if path.endswith((".yaml", ".yml", ".json"))}
     candidates |= _mentioning(tree, candidates)
     excluded = _matcher(exclude)
     for path in sorted(candidates):
