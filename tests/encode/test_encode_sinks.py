@@ -226,3 +226,8 @@ def test_finalize_encodes_everything_but_numbers_and_our_own_markup() -> None:
     assert finalize(None) == ""
     assert finalize("**x**") == "\\*\\*x\\*\\*"
     assert finalize(encode.Untrusted("@octocat")) == "`@octocat`"
+
+
+def test_a_word_that_ends_in_sk_is_no_key() -> None:
+    assert redact("disk-scheduler, task-runner-main") == "disk-scheduler, task-runner-main"
+    assert redact("key=sk-canary12345678") == "key=***"
