@@ -34,7 +34,7 @@ _SECRET_NAME = pattern(
 )
 _NOT_SECRET_NAME = pattern(r"(?i)(?:eos|bos|pad|unk|image|mask|special|stop|think)[-_]token$")
 _SECRET_VALUE = pattern(
-    r"(?:(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{12,}"
+    r"(?:(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{8,}|sk-(?:[a-z0-9]{1,8}-)?(?=[A-Za-z]{0,64}\d)[A-Za-z0-9]{12,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{12,}"
     r"|hf_[A-Za-z0-9]{16,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|xox[abeprs]-[A-Za-z0-9-]{8,}"
     r"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+|AIza[A-Za-z0-9_-]{30,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"

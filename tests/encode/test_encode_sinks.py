@@ -229,5 +229,5 @@ def test_finalize_encodes_everything_but_numbers_and_our_own_markup() -> None:
 
 
 def test_a_word_that_ends_in_sk_is_no_key() -> None:
-    assert redact("disk-scheduler, task-runner-main") == "disk-scheduler, task-runner-main"
-    assert redact("key=sk-canary12345678") == "key=***"
+    assert encode.redact("disk-scheduler, task-runner-main") == "disk-scheduler, task-runner-main"
+    assert encode.redact("key=sk-canary12345678") == "key=***"
