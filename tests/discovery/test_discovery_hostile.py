@@ -297,6 +297,27 @@ def test_bombs_run_out_of_budget(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "piece"),
+    [
+        ("terraform", "/*\n"),
+        ("terraform", "a = <<-E\n"),
+        ("terraform", 'a = "${\n'),
+        ("nix", "/*\n"),
+        ("nix", "a.b "),
+        ("powershell", "@'\n"),
+        ("powershell", "<#\n"),
+        ("powershell", "[a"),
+        ("helm", "apiVersion kind {{/*\n"),
+        ("helm", 'apiVersion kind {{ "\\"'),
+        ("jinja", "{% if a %}"),
+        ("notebook", '{"cells":['),
+    ],
+)
+def test_what_is_opened_many_times_and_never_closed_ends(name: str, piece: str) -> None:
+    assert read(name, piece * 20_000) == 0
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         (

@@ -15,8 +15,8 @@ from checklistbot.discovery.limits import gave_up
 from checklistbot.lazy import pattern as lazy_pattern
 
 MAX_DEPTH: Final = 60
-_SPACE = lazy_pattern(r"(?:[ \t\r]|#[^\n]*|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_SPACE_LINES = lazy_pattern(r"(?:[ \t\r\n]|#[^\n]*|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SPACE = lazy_pattern(r"(?:[ \t\r]|#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))*", re.DOTALL)
+_SPACE_LINES = lazy_pattern(r"(?:[ \t\r\n]|#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))*", re.DOTALL)
 _IDENT = lazy_pattern(r"[A-Za-z_][\w-]*")
 _NUMBER = lazy_pattern(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _HEREDOC = lazy_pattern(r"<<(-?)([A-Za-z_][\w-]*)[ \t\r]*\n")

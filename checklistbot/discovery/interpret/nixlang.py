@@ -18,7 +18,7 @@ from checklistbot.lazy import pattern
 STEPS: Final = 80_000
 MAX_DEPTH: Final = 120
 MAX_TEXT: Final = 200_000
-_SPACE = pattern(r"(?:\s|#[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SPACE = pattern(r"(?:\s|#[^\n]*|/\*.*?(?:\*/|\Z))*", re.DOTALL)
 _IDENT = pattern(r"[A-Za-z_][\w'-]*")
 _NUMBER = pattern(r"\d+(?:\.\d+)?(?![\w.])|\d+\.\d*")
 _PATH = pattern(r"(?:~|\.{1,2})?(?:/[\w.+-]+)+/?|<[\w./+-]+>|[\w.+-]+(?:/[\w.+-]+)+")

@@ -18,7 +18,7 @@ from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
 
-MAX_TOKENS: Final = 100_000
+MAX_TOKENS: Final = 40_000
 MAX_DEPTH: Final = 40
 MAX_ITEMS: Final = 5_000
 MAX_TEXT: Final = 100_000
@@ -26,7 +26,7 @@ _BLOCKS: Final = {"<#": pattern("#>"), '@"': pattern(r'\n[ \t]*"@'), "@'": patte
 _TOKEN = pattern(
     r"""(?P<comment>\#[^\n]*)|(?P<continue>`\r?\n)|(?P<newline>\r?\n|;)|(?P<space>[ \t]+)"""
     r"""|(?P<string>"(?:[^"`]|`.|"")*")|(?P<literal>'(?:[^']|'')*')"""
-    r"""|(?P<type>\[[\w.\[\],]+(?:\([^)\n]*\))?\](?=\s*[$\[]))|(?P<splat>@\w+)|(?P<open>@\(|@\{|\$\(|[({\[])|(?P<close>[)}\]])"""
+    r"""|(?P<type>\[[\w.\[\],]{1,120}(?:\([^)\n]{0,200}\))?\](?=\s*[$\[]))|(?P<splat>@\w+)|(?P<open>@\(|@\{|\$\(|[({\[])|(?P<close>[)}\]])"""
     r"""|(?P<variable>\$\{[^}]+\}|\$(?:env:|script:|global:|local:)?\w+(?:\.\w+)*)|(?P<op>\+=|-eq|-ne|=|\||,|&(?!&))"""
     r"""|(?P<word>[^\s;"'(){}\[\],|]+)""",
     re.DOTALL | re.VERBOSE | re.IGNORECASE,
