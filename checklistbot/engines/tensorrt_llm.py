@@ -122,7 +122,9 @@ def _settings(found: dict[str, tuple[Any, int]], path: str) -> Iterator[Word]:
     for key, (value, at) in found.items():
         if key in _NESTED and isinstance(value, dict):
             renamed = _POOL_KEYS if key == "kv_cache_config" else {}
-            nested: dict[str, tuple[Any, int]] = {renamed.get(str(name), str(name)): (inner, at) for name, inner in value.items()}
+            nested: dict[str, tuple[Any, int]] = {
+                renamed.get(str(name), str(name)): (inner, at) for name, inner in value.items()
+            }
             yield from _settings(nested, path)
             continue
         if isinstance(value, (dict, list)) or value is None or value is False:
