@@ -5,19 +5,23 @@ The templates' ``finalize`` refuses whatever no filter has made ``Safe``, so a b
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from checklistbot import encode, resources
+from checklistbot.lazy import pattern
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-_WORD = re.compile(r"[^A-Za-z0-9._/@+-]")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,120}")
-_HEX = re.compile(r"[0-9a-f]{64}")
+    from checklistbot.model import Facts
+
+_WORD = pattern(r"[^A-Za-z0-9._/@+-]")
+_IDENTIFIER = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,120}")
+_HEX = pattern(r"[0-9a-f]{64}")
 
 
 class Safe(str):
@@ -29,6 +33,23 @@ class Safe(str):
 def sh(value: object) -> Safe:
     """One word of a POSIX shell, quoted; a value has no control characters and at most 200,000 others."""
     return Safe(shlex.quote(encode.clean(str(value), limit=200_000)))
+
+
+def py(value: object) -> Safe:
+    """A Python literal of a text (without control characters), a number, a truth value or None."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return Safe(repr(value))
+    return Safe(repr(str(encode.clean(str(value), limit=200_000))))
+
+
+def yaml(value: object, target: str) -> Safe:
+    """A double-quoted YAML scalar whose text ``target`` ("github" or "gitlab") does not evaluate a second time.
+
+    Escapes would not do: both look for expressions in the text that the YAML parser returns.
+    """
+    text = encode.clean(str(value), limit=10_000)
+    text = text.replace("${{", "${{ '${{' }}") if target == "github" else text.replace("$", "$$")
+    return Safe(json.dumps(text, ensure_ascii=False))
 
 
 def comment(value: object) -> Safe:
@@ -49,6 +70,16 @@ def digest(value: object) -> Safe:
     if not _HEX.fullmatch(plain):
         raise ValueError("not a digest")
     return Safe(plain)
+
+
+def config_lines(facts: Facts) -> list[tuple[str, str]]:
+    """(environment/group, config digest) for a file's header, sorted; what is no digest is left out."""
+    found = []
+    for key, digests in sorted(facts.digests.items()):
+        value = digests.get("config", "")
+        if _HEX.fullmatch(value.removeprefix("sha256:")):
+            found.append((key, value))
+    return found
 
 
 def slug(text: str) -> str:
@@ -77,7 +108,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(sh=sh, comment=comment, name=name, digest=digest)
+    environment.filters.update(sh=sh, py=py, yaml=yaml, comment=comment, name=name, digest=digest)
     return environment
 
 
