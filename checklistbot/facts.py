@@ -359,7 +359,7 @@ def _finish(deployment: Deployment) -> Deployment:
     first = engine.first_rejected_length(deployment) if engine else None
     pool, length = deployment.kv_pool_tokens, deployment.context_length.number()
     fits = deployment.fits_full_context
-    if fits is None and pool.number() is not None and length is not None and not pool.stale:
+    if fits is None and pool.number() is not None and length is not None and not pool.stale and _comparable(pool):
         fits = _fits(pool, length)
     return deployment.replace(first_rejected_length=first, fits_full_context=fits)
 
@@ -370,3 +370,9 @@ def _fits(pool: Fact, length: int) -> bool | None:
     if pool.bound == "upper":
         return None if enough else False
     return enough if pool.proven else None
+
+
+def _comparable(pool: Fact) -> bool:
+    """False where vLLM's printed tokens cannot be held against the context: of hybrid models before 0.21 only the printed factor tells
+    whether a full request fits, and that is the observation's own answer (engines/_vllm_log.py)."""
+    return not (pool.observation and pool.observation.taken_under.get("pool_depends_on_context"))

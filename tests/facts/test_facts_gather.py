@@ -163,6 +163,30 @@ def test_facts_of_the_config_fill_gaps_and_never_overrule_a_manifest(repository:
     assert (prefill.data_parallel.value, prefill.tensor_parallel.value) == (2, 8)
 
 
+HYBRID = (
+    "INFO 09-01 03:00:00 [core.py:1] Initializing a V1 LLM engine ({version}) with config: model='acme/Otter', max_seq_len=131072\n"
+    "INFO 09-01 03:00:01 [config.py:1] Setting attention block size to 528 tokens to ensure that attention page size is >= mamba page size.\n"
+    "INFO 09-01 03:00:02 [kv_cache_utils.py:1] GPU KV cache size: 90,112 tokens\n"
+)
+
+
+@pytest.mark.parametrize(("version", "fits"), [("v0.11.0", None), ("v0.21.0", False)])
+def test_the_tokens_of_an_old_hybrid_prove_nothing_without_the_factor(
+    version: str, fits: bool | None, tmp_path: Path
+) -> None:
+    log = tmp_path / "hybrid.log"
+    log.write_text(HYBRID.format(version=version))
+    (server,) = gather(None, Config(), Inputs(logs=(str(log),))).deployments
+    assert (server.kv_pool_tokens.value, server.context_length.value) == (90_112, 131_072)
+    assert server.fits_full_context is fits
+    log.write_text(
+        HYBRID.format(version=version)
+        + "INFO 09-01 03:00:02 [kv_cache_utils.py:1] Maximum concurrency for 131,072 tokens per request: 2.50x\n"
+    )
+    (server,) = gather(None, Config(), Inputs(logs=(str(log),))).deployments
+    assert server.fits_full_context is True
+
+
 # --- base and head -----------------------------------------------------------------------------------------------------
 
 
