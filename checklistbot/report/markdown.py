@@ -97,7 +97,10 @@ def render(
     """
     seen = view(report)
     for room in _LADDER:
-        body = _Comment(seen, Words(language), links, room, limit).text(now)
+        try:
+            body = _Comment(seen, Words(language), links, room, limit).text(now)
+        except _NoRoom:
+            continue
         if _length(body) <= limit:
             break
     return body
@@ -204,6 +207,10 @@ class _Section:
     more_title: Markup
 
 
+class _NoRoom(Exception):
+    """This step of the ladder cannot fit."""
+
+
 class _Comment:
     def __init__(self, seen: View, words: Words, links: Links | None, room: Room, limit: int) -> None:
         self.seen, self.words, self.room, self.limit = seen, words, room, limit
@@ -221,7 +228,7 @@ class _Comment:
             ],
             "omitted": self.omitted(),
             "quiet": head.standing == "pass",
-            "sections": [self.section(group) for group in self.shown_groups()] if self.room.facts else [],
+            "sections": self.sections() if self.room.facts else [],
             "overview": self.overview() if not self.room.facts else [],
             "items": [self.item(item) for item in items],
             "steps": [self.steps(item) for item in items] if self.room.steps else [],
@@ -239,6 +246,16 @@ class _Comment:
         return groups[: self.room.groups]
 
     # -- one group
+
+    def sections(self) -> list[_Section]:
+        """All sections; stops with ``_NoRoom`` where they alone are too long: hundreds of groups would be printed on each step in vain."""
+        done, length = [], 0
+        for group in self.shown_groups():
+            done.append(self.section(group))
+            length += sum(map(len, (*done[-1].tables, *done[-1].findings, *done[-1].more)))
+            if length > self.limit:
+                raise _NoRoom
+        return done
 
     def section(self, group: Group) -> _Section:
         # What blocks is never folded, whoever brought it.
