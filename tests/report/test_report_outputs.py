@@ -8,6 +8,7 @@ import string
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def parts(report: Report) -> tuple[Check, Facts]:
 # --- the phrases -----------------------------------------------------------------------------------------------------
 
 
+@cache
 def phrases(language: str) -> dict[str, list[str]]:
     """Key → its forms."""
     data = yaml.safe_load(resources.text("templates", f"words.{language}.yml"))
