@@ -7,8 +7,8 @@ import re
 import string
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
-from importlib.util import module_from_spec, spec_from_file_location
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
