@@ -225,7 +225,8 @@ def _window(group: _Group) -> list[str]:
 
 def _probe_command(anchor: Deployment) -> str:
     """The probe that does these steps; the URL is the router's where roles are apart."""
-    parts = ["checklistbot probe", '"$ROUTER_URL"' if anchor.disaggregated else '"$SERVER_URL"', "--profile standard"]
+    url = '"$ROUTER_URL"' if anchor.disaggregated else '"$SERVER_URL"'
+    parts = ["checklistbot probe", url, "--i-own-this-endpoint"]
     for option, fact in (("--context", anchor.context_length), ("--kv-pool", anchor.kv_pool_tokens)):
         if fact.number() is not None:
             parts.append(f"{option} {fact.number()}")
