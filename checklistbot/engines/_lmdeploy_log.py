@@ -29,6 +29,10 @@ _CACHE_CONFIG = pattern(r"CacheConfig\(")
 _PAIR = pattern(
     r"(?<!\w)(block_size|num_gpu_blocks|cache_max_entry_count|tp|dp|model_path|model_name)=('[^']{1,512}'|[\w./-]{1,64})"
 )
+#: The model's own settings, printed as the lines of an ini file or of a JSON object.
+_SETTING = pattern(r"\W{0,8}(tensor_para_size|cache_max_entry_count)\"? ?[=:] ?([\d.]{1,12})")
+#: From 0.15 on; blocks are no longer printed.
+_BUDGET = pattern(r"Object cache budget: (\d[\d.]{0,15}) MB from free [\d.]{1,16} MB and ratio ([\d.]{1,12})")
 _VERSION = pattern(r"(?<![\w.-])lmdeploy(?:==|[ :=]{1,3}v?|/lmdeploy:v)(\d{1,2}\.\d{1,3}\.\d{1,3}[\w.]{0,20})")
 _SERVE = pattern(r"lmdeploy serve (?:api_server|gradio)\s{1,20}(?!-)([\w./:@-]{2,512})")
 
@@ -73,8 +77,16 @@ def _read(record: Record) -> Iterator[Said]:
             found = reader(value.strip("'"))
             if found is not None:
                 yield Said(key, found, 60)
+    elif match := _SETTING.match(text):
+        key, reader = _KEYS["tp" if match[1] == "tensor_para_size" else match[1]]
+        if (found := reader(match[2])) is not None:
+            yield Said(key, found, 55, claims=False)
     if match := _BLOCKS.search(text):
         yield Said("blocks", int(match[1]), 70)
+    elif match := _BUDGET.search(text):
+        yield Said("kv_gib", float(match[1]) / 1024 if match[1].count(".") < 2 else 0.0)
+        if (share := fraction(match[2])) is not None:
+            yield Said("memory_fraction", share, 50)
     if match := _CUT.search(text):
         yield Said("context_length", int(match[1]), 80)
         yield Said("served_context", int(match[2]), 80)
@@ -104,10 +116,10 @@ def _settle(notes: Notes) -> None:
 LOG: Final = LogGrammar(
     engine="lmdeploy",
     anchors=(
-        b"BlockManager", b"CacheConfig(",
+        b"BlockManager", b"CacheConfig(", b"Object cache budget",
     ),
     values=(
-        b"session_len", b"cache_block_seq_len",
+        b"session_len", b"cache_block_seq_len", b"tensor_para_size", b"cache_max_entry_count",
     ),
     colour=(b"[TM]", b"lmdeploy", b"LMDeploy", b"EngineConfig("),
     read=_read,

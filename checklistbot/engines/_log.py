@@ -292,8 +292,8 @@ _RANK = pattern(r"(TP|DP|PP)_?(\d{1,5})")
 
 
 def ranks_of(notes: Notes) -> dict[str, int]:
-    """How many TP, DP and PP ranks there are by those that wrote: two or more without a gap, or most of 2, 4, 8, …
-    of them."""
+    """How many TP, DP and PP ranks there are by those that wrote: two or more without a gap, or three or more that
+    are half of 4, 8, 16, … of them."""
     found: dict[str, set[int]] = {}
     for rank in notes.ranks:
         for kind, number in _RANK.findall(rank):
@@ -303,8 +303,8 @@ def ranks_of(notes: Notes) -> dict[str, int]:
 
 def _complete(numbers: set[int]) -> bool:
     count = max(numbers) + 1
-    power_of_two = count & (count - 1) == 0
-    return len(numbers) > 1 and 0 in numbers and (len(numbers) == count or (power_of_two and 2 * len(numbers) >= count))
+    most = len(numbers) > 2 and count & (count - 1) == 0 and 2 * len(numbers) >= count
+    return len(numbers) > 1 and 0 in numbers and (len(numbers) == count or most)
 
 
 #: Strength of what only follows from other lines; it is told as a fact, but not as an input that a pool was taken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,6 +17,8 @@ _LOAD = pattern(r"KvSize:(\d{1,12})(?: KvCacheType:(\w{0,12}))?")
 _PARALLEL = pattern(r"(?<!\w)Parallel:(\d{1,4})")
 _VERSION = pattern(r"\(version (\d{1,2}\.\d{1,3}\.\d{1,3}[\w.-]{0,20})\)|ollama/ollama:(\d{1,2}\.\d{1,3}\.\d{1,3})")
 _ENV = pattern(r"OLLAMA_(CONTEXT_LENGTH|NUM_PARALLEL|KV_CACHE_TYPE)[:=](\w{1,12})")
+#: What "inference compute" says of a GPU; a CPU alone is listed there as well.
+_GPU = pattern(r"msg=\"inference compute\" .{0,600}?(?:name|description)=\"([^\"]{2,80})\"")
 _NUM_CTX = pattern(r"num_ctx[\"']?(?: |=|:) ?(\d{1,9})")
 
 
@@ -31,6 +34,8 @@ def _read(record: Record) -> Iterator[Said]:
     if match := _KV.search(text) or _DEVICE.search(text):
         amount = float(match[1]) if match[1].count(".") < 2 else 0.0
         yield Said("kv_gib", amount if match[2] == "GiB" else amount / 1024)
+    if "library=cpu" not in text and (match := _GPU.search(text)) and re.search(r"\d", match[1]):
+        yield Said("gpu", match[1], 50, first=True)
     if "starting llama server" in text or "starting runner" in text or "llama-server" in text:
         yield from _runner(text)
     if match := _LOAD.search(text):

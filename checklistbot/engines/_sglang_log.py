@@ -39,7 +39,7 @@ _SLIDING = pattern(
 )
 _SWA_POOL = pattern(r"SWAKVPool mem usage: [\d.]{1,20} GB, swa size: \d{1,15}, full size: (\d{1,15})")
 _DSV4_SIZES = pattern(r"DS[Vv]4 pool sizes: full=(\d{1,15}), swa=\d{1,15}")
-_DSV4_CALCULATION = pattern(r"full_token=(\d{1,15})(?!\d)")
+_DSV4_CALCULATION = pattern(r"(?<![\w.])full_token=(\d{1,15})(?![\d.])")
 _POST_CAPTURE = pattern(
     r"Post-capture KV sizing: (draft )?KV cache allocated\. dtype: ([\w.]{1,40}), #tokens: (\d{1,15})"
 )
@@ -272,7 +272,7 @@ LOG: Final = LogGrammar(
         b"disaggregation_mode", b"tp_size", b"context_length", b"context_len=", b"kv_cache_dtype",
         b"Load weight ", b"Memory pool end", b"Capture cuda graph", b"CUDA graph end", b"fired up and ready",
         b"Tree cache initialized", b"Mamba Cache is allocated",
-        b"from scheduler: ", b"Tokenizer for ", b"local HF snapshot",
+        b"ServerArgs", b"from scheduler: ", b"Tokenizer for ", b"local HF snapshot",
     ),
     read=_read,
     fits=pool_fits,

@@ -112,6 +112,9 @@ def _context(text: str) -> Iterator[Said]:
     for pattern, strength in ((_SEQUENCE, 80), (_MAX_SEQ_LEN, 78), (_SEQUENCE_LEN, 70)):
         if match := pattern.search(text):
             yield Said("context_length", int(match[1]), strength, first=True)
+            if strength == 78:
+                # What holds in the end: profiling runs before it with a smaller pool, and cuts the length to that.
+                yield Said("served_context", int(match[1]), 60)
     if ("Adjusted max_seq_len" in text or "are reduced to" in text) and (match := _ADJUSTED.search(text)):
         yield Said("served_context", int(match[1] or match[2]), 60)
 

@@ -53,7 +53,8 @@ def _read(record: Record) -> Iterator[Said]:
     text = record.text
     if "text_generation_" in text or "text-generation-" in text:
         yield Said("seen", True)
-    if "Args {" in text:
+    # The block that people paste has lost the line before it.
+    if "Args {" in text or ("model_id: " in text and "max_total_tokens: " in text):
         yield Said("boot", "args")
         for name, value in _ARGUMENT.findall(text):
             found = (
@@ -98,7 +99,7 @@ LOG: Final = LogGrammar(
     ),
     colour=(
         b"text_generation_", b"text-generation-", b"aximum total tokens", b"max_total_tokens", b"no pipeline tag",
-        b"Not enough memory to handle", b"Args {",
+        b"Not enough memory to handle", b"Args {", b"model_id: ",
     ),
     read=_read,
     fits=pool_fits,

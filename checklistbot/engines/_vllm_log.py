@@ -59,7 +59,8 @@ _CONTEXT = lazy_pattern(r"Using max model len (\d{1,12})")
 _AUTO = lazy_pattern(
     r"Auto-fit max_model_len: (?:reduced from (\d{1,12}) to (\d{1,12})|full model context length (\d{1,12}) fits)"
 )
-_INIT = lazy_pattern(r"Initializing an? (V1 )?LLM engine \(v?([^)\s]{1,80})\)")
+#: Before 0.4 without a version. The colon behind "config" would read as that of a pair.
+_INIT = lazy_pattern(r"Initializing an? (V1 )?LLM engine (?:\(v?([^)\s]{1,80})\) ?)?(?:with config:?)?")
 _VERSION = lazy_pattern(
     r"vLLM API server version (\S{1,80})|vLLM server version ([^\s,]{1,80})|█\s{1,8}version (\S{1,80})"
     r"|(?<![\w./-])(?:v|V)LLM(?: [Vv]ersion)?[:*` =]{1,6}v?(\d{1,2}\.\d{1,3}\.\d{1,3}[\w.+-]{0,60})"
@@ -74,13 +75,15 @@ _DTYPE = lazy_pattern(r"kv_cache_dtype=(torch\.\w{1,40})|Using (fp8\w{0,10}) dat
 _ROLE = lazy_pattern(r"kv_role['\"]?(?:=|: ?)['\"]?(kv_producer|kv_consumer|kv_both)")
 _PAIR = lazy_pattern(
     r"(?<![\w.-])['\"]?([a-z][a-z_]{2,60})['\"]?(?:=|: )"
-    r"(\[?'[^'\\]{0,2048}'|\[?\"[^\"\\]{0,2048}\"|None|True|False|-?\d[\d.]{0,30}|[\w./:-]{1,512})"
+    r"(\[?'(?:[^'\\]|\\\\){0,2048}'|\[?\"[^\"\\]{0,2048}\"|None|True|False|-?\d[\d.]{0,30}|[\w./:-]{1,512})"
 )
 #: A dump keeps the order of the engine's arguments: a type just before the scheduler's first argument is the cache's.
 _CUT_DUMP = lazy_pattern(
     r"\W{0,3}'(fp8\w{0,8}|nvfp4|bfloat16|auto)', '(?:max_num_|enable_prefix_caching|num_gpu_blocks)"
 )
-_SERVE = lazy_pattern(r"vllm serve\s{1,20}(?!-)([\w./:@~-]{2,512})")
+#: The images start the server by themselves: what follows them are its arguments, the model first.
+_SERVE = lazy_pattern(r"(?:vllm serve|vllm/vllm-openai:[\w.-]{1,128})\s{1,20}(?!-)([\w./:@~-]{2,512})")
+_PYTHON = lazy_pattern(r"(?<![\w.])(?:LLM|AsyncEngineArgs|EngineArgs)\(\s{0,8}(?=model ?=)")
 _LAST_WORD = lazy_pattern(r"\s((?:/|\./|~)[\w./:@~-]{2,512}|[\w.-]{2,100}/[\w.-]{2,200})\Z")
 _ENTRY = ("vllm serve", "vllm.entrypoints", "vllm/vllm-openai", "dynamo.vllm")
 _FATAL = (
@@ -169,7 +172,7 @@ def _arguments(text: str, strength: int) -> Iterator[Said]:
     """Key–value pairs of an argument dump (Namespace, dict, config repr); the first of a key counts."""
     done: set[str] = set()
     for match in _PAIR.finditer(text):
-        name, value = match[1], match[2].strip("'\"").rstrip(".")
+        name, value = match[1], match[2].strip("'\"").rstrip(".").replace("\\\\", "\\")
         if name not in _ARGUMENTS or value == "None":
             continue
         key, reader = _ARGUMENTS[name]
@@ -188,7 +191,8 @@ def _dumps(text: str) -> Iterator[Said]:
     """What a start prints of its own configuration."""
     if match := _INIT.search(text):
         yield Said("boot", "engine")
-        yield Said("engine_version", _version_of(match[2]), 80)
+        if match[2]:
+            yield Said("engine_version", _version_of(match[2]), 80)
         yield Said("v1" if match[1] else "v0", True)
         yield from _arguments(text[match.end() :], 60)
     elif "non-default args" in text or "args: Namespace(" in text:
@@ -203,6 +207,14 @@ def _dumps(text: str) -> Iterator[Said]:
     elif "'max_num_seqs':" in text or "'gpu_memory_utilization':" in text:
         # The tail of a dump whose head was cut off.
         yield from _arguments(text, 55)
+
+
+def _python(text: str) -> Iterator[Said]:
+    """A call of the Python interface; what it does not name is the engine's default."""
+    if match := _PYTHON.search(text):
+        for said in _arguments(text[match.end() :], 42):
+            if said.key != "context_length" or "max_model_len" in text:
+                yield said
 
 
 def _pool(text: str) -> Iterator[Said]:
@@ -295,6 +307,7 @@ def _read(record: Record) -> Iterator[Said]:
     text = record.text
     yield from _dumps(text)
     yield from _command(text)
+    yield from _python(text)
     yield from _pool(text)
     yield from _fatal(text)
     yield from _details(text)
@@ -376,7 +389,7 @@ LOG: Final = LogGrammar(
         b"gpu_memory_utilization", b"gpu-memory-utilization", b"--max-model-len", b"--max_model_len", b"--max-num-seqs",
         b"kv_cache_dtype=", b"attention block size", b"Mamba", b"padding layers", b"Engine core initialization", b"max_num_seqs",
         b"maximum model length", b"for KV Cache is", b"kv_cache_size=", b"Resolved architecture", b"data type to store kv",
-        b"Loading model weights took", b"Model loading took", b"to load model ", b"VLLM",
+        b"Loading model weights took", b"Model loading took", b"to load model ", b"VLLM", b"LLM engine with config", b"LLM(model",
     ),
     read=_read,
     fits=_fits,

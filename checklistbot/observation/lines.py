@@ -43,7 +43,7 @@ _STERN = pattern(
 _CRI = pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) std(?:out|err) [FP] ")
 _ISO = pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?[ \t|,]{1,4}")
 _SYSLOG = pattern(
-    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.:+Z-]{0,20}) "
+    r"(?:(?:[A-Z][a-z]{2}|\d{1,2}[月월]) [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{1,6})?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.:+Z-]{0,20}) "
     r"([\w.-]{1,128}) ([\w@.:/\\-]{1,128}?)(?:\[(\d{1,9})\])?: "
 )
 _GPU = pattern(r"\[gpu(?:_id)?=(\d{1,5})\] ?")

@@ -132,7 +132,7 @@ class LogReader:
                 if said:
                     self._note(grammar, record, said)
 
-        if "odel" in record.text or "max_model_len" in record.text:
+        if "odel" in record.text or "max_model_len" in record.text or '"root"' in record.text:
             self._hint(record)
 
     def _hint(self, record: Record) -> None:
@@ -140,6 +140,8 @@ class LogReader:
         kept = self.hints.setdefault(record.stream, {}) if len(self.hints) < MAX_SERVERS else {}
         if match := _MODEL_HINT.search(record.text):
             kept.setdefault("model", Entry(match[1] or match[2], 5, record.number, record.rank))
+        elif match := _ROOT_HINT.search(record.text):
+            kept.setdefault("model", Entry(match[1], 4, record.number, record.rank))
         if match := _LENGTH_HINT.search(record.text):
             kept.setdefault("context_length", Entry(int(match[1]), 5, record.number, record.rank))
 
@@ -277,6 +279,8 @@ class LogReader:
 _MODEL_HINT = pattern(
     r"(?:^|\s)\**[Mm]odel(?: (?:name|path|id))?\**: ?\**[ `\"']{0,3}(?:((?:[\w.-]{1,100}/)[\w./-]{1,300})|([A-Za-z][\w.-]*-[\w.-]+)\W*$)"
 )
+#: A model in the answer of /v1/models.
+_ROOT_HINT = pattern(r"\"root\": ?\"([\w./:@~-]{2,512})\"")
 _LENGTH_HINT = pattern(r"\"max_model_len\": ?(\d{1,12})")
 
 _PID = pattern(r" ?pid=\d+")

@@ -18,6 +18,8 @@ _COMMAND_LINES: Final = 120
 _JOIN_LENGTH: Final = 1 << 16
 #: An argument dump that ends in its bracket is whole.
 _DUMP = pattern(r"server_args=|args: (?:Namespace\(|\{)")
+#: A call that goes on in the next line.
+_OPEN_CALL = pattern(r"\w\([^()]{0,2000},$")
 
 
 class Joiner:
@@ -70,7 +72,7 @@ class Joiner:
             tight = full and not previous.text.endswith((" ", ",")) and not after.text[:1].isupper()
             if after.fresh or not after.text or len(text) > 8192 or after.comment != record.comment:
                 return text, at
-            if not block and not tight and self._begins(after.text):
+            if not block and not tight and self._begins(after.text) and not _OPEN_CALL.search(text):
                 return text, at
             text += ("" if tight else " ") + after.text
             if block and after.text == "}":
