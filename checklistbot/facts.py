@@ -23,6 +23,7 @@ from checklistbot.model import FACT_NAMES, Deployment, Fact, Facts, InputError, 
 from checklistbot.record import record
 
 if TYPE_CHECKING:
+    from checklistbot.observation.configured import Endpoints
     from checklistbot.observation.logs import LogReading
 
 #: Facts that no observation speaks for: what a request is promised is what the repository says it is.
@@ -59,19 +60,29 @@ class LogSource:
     added: Tree | None = None
 
 
+@record
+class LiveSource:
+    """Who asks the endpoints that the config names. ``changed`` names the inputs of a deployment that differ from what runs there, as far
+    as Git tells (None: it does not)."""
+
+    endpoints: Endpoints
+    changed: Callable[[Deployment], frozenset[str] | None] | None = None
+
+
 def gather(
     tree: Tree | None,
     config: Config,
     inputs: Inputs | None = None,
     *,
     logs: LogSource | None = None,
+    live: LiveSource | None = None,
     changed: Callable[[Deployment, str], frozenset[str] | None] | None = None,
 ) -> Facts:
     """The facts of ``tree`` under ``config``; without a tree only what was observed.
 
-    ``logs`` says where the config's logs are read (default: ``tree`` itself). ``changed`` names the inputs of a deployment that
-    changed in Git after the log at that path did; without it only what the log states is compared.
-    A log or endpoint that was named on the command line and cannot be read is in ``Facts.unread``.
+    ``logs`` says where the config's logs are read (default: ``tree`` itself), ``live`` who asks its endpoints (default: nobody).
+    ``changed`` names the inputs of a deployment that changed in Git after the log at that path did; without it only what the log states
+    is compared. A log or endpoint that was named and cannot be read is in ``Facts.unread``.
     """
     named = _named(inputs or Inputs())
     if tree is None:
@@ -84,7 +95,7 @@ def gather(
     for deployment in found.deployments:
         settled = _settle(deployment, config)
         settled = _observe(settled, config, source, skipped, changed)
-        members.append(settled)
+        members.append(_ask(settled, config, live, named) if live else settled)
     members = _attach_named(members, named)
     members = [_finish(member) for member in members]
     skipped += named.skipped
@@ -198,6 +209,32 @@ def _observe(
     return deployment
 
 
+def _ask(deployment: Deployment, config: Config, live: LiveSource, named: _Gathering) -> Deployment:
+    """The deployment with what the endpoints say that the config ties to it. Several servers that can be it are its replicas: each must
+    hold a request by itself, so the smallest pool counts."""
+    settings = config.entry_for(deployment)
+    replicas = 0
+    for located in settings.endpoints if settings else ():
+        url = str(located.value)
+        asked = live.endpoints.ask(url, f"{config.path}:{located.line}")
+        named.skipped += asked.skipped
+        if asked.unread and asked.unread not in named.unread:
+            named.unread.append(asked.unread)
+        # The config ties this address; on the command line it need not be told apart again.
+        named.servers = [(server, name) for server, name in named.servers if name != url]
+        mine = [server for server in asked.servers if _could_be(deployment, server)]
+        if asked.servers and not mine:
+            named.skipped.append(Skipped(url, f"no server there can be {deployment.id}"))
+        replicas += len(mine)
+        newer = live.changed(deployment) if live.changed else None
+        for server in mine:
+            deployment = _with(deployment, server, newer)
+    stated = deployment.replicas.number()
+    if replicas and stated and replicas < stated:
+        named.skipped.append(Skipped(deployment.id, f"{replicas} of {stated:.0f} replicas observed"))
+    return deployment
+
+
 def _matching(tree: Tree | None, pattern: str) -> list[str]:
     """The files that a repository-relative glob names, relative to PATH as all of a tree's paths are."""
     if tree is None:
@@ -301,6 +338,8 @@ def _with(
     if same and not pool.stale and server.served_context.known:
         changes["served_context"] = server.served_context
     fits = server.fits_full_context if same and not pool.stale else None
+    if fits is None or deployment.fits_full_context is False:
+        fits = deployment.fits_full_context  # of several servers one that is too small decides
     return deployment.replace(**changes, fits_full_context=fits)
 
 

@@ -63,6 +63,16 @@ def changed_inputs(repository: Repository, commit: str, path: Path, config: Conf
     return changed
 
 
+def changed_between(before: Sequence[Deployment]) -> Callable[[Deployment], frozenset[str] | None]:
+    """A function that tells the inputs of a deployment that differ from its counterpart in ``before``, None where it has none."""
+
+    def changed(deployment: Deployment) -> frozenset[str] | None:
+        old = next((old for old, new in pair(before, [deployment]) if new is deployment), None)
+        return frozenset(_differing(old, deployment)) if old is not None else None
+
+    return changed
+
+
 def _differing(before: Deployment, after: Deployment) -> list[str]:
     names = [n for n in INPUT_FACTS if before.fact(n).value != after.fact(n).value and after.fact(n).kind != "observed"]
     for name in INPUT_FLAGS:

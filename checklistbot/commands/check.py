@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from checklistbot.discovery.tree import Tree
     from checklistbot.facts import Inputs
     from checklistbot.model import Check, Facts
+    from checklistbot.observation.configured import Endpoints
     from checklistbot.rules import Sources
 
 FORMATS = ("text", "json", "markdown", "sarif", "junit", "github")
@@ -55,12 +56,16 @@ def command(
     """
     from checklistbot import rules
     from checklistbot.changes import renamed
-    from checklistbot.facts import gather
+    from checklistbot.facts import LiveSource, gather
+    from checklistbot.history import changed_between
 
     tree = shared.open_path(path, named, rev)
     config = shared.read_config(settings.config, tree)
-    facts = gather(tree, config, named)
     before, sources = _base(path, base, config, tree)
+    live = _endpoints(settings, config, named, sources.base)
+    # What runs is what the base says, as far as it is known here: a changed input makes what it told older than the change.
+    changed = changed_between(before.deployments) if before else None
+    facts = gather(tree, config, named, live=LiveSource(live, changed))
     check = rules.evaluate(
         facts,
         config,
@@ -88,6 +93,22 @@ def _base(path: str | None, base: str | None, config: Config, tree: Tree | None)
 
     before = shared.open_path(path, Inputs(), base)
     return gather(before, config), Sources(tree, before, age=file_days(Path(path or "."), base))
+
+
+def _endpoints(settings: shared.Settings, config: Config, named: Inputs, base: Tree | None) -> Endpoints:
+    """Who asks the config's endpoints; those that the base's config names as well may get the token."""
+    import os
+
+    from checklistbot.commands._live import of_work_tree
+    from checklistbot.model import UsageError
+
+    known = None
+    if base is not None and settings.config is None and any(entry.endpoints for entry in config.deployments):
+        try:
+            known = shared.read_config(None, base)
+        except UsageError:  # a base whose config is broken vouches for nothing
+            known = None
+    return of_work_tree(config, named, os.environ, base=known)
 
 
 def _render(check: Check, facts: Facts, config: Config, settings: shared.Settings, form: str) -> str:

@@ -31,11 +31,14 @@ def command(
     PATH may be a folder, a file, or - for rendered manifests on standard input. With --log, --endpoint or --observed and no PATH
     only these are read.
     """
-    from checklistbot.facts import gather
+    import os
+
+    from checklistbot.commands._live import of_work_tree
+    from checklistbot.facts import LiveSource, gather
 
     tree = shared.open_path(path, named, rev)
     config = shared.read_config(settings.config, tree)
-    facts = gather(tree, config, named)
+    facts = gather(tree, config, named, live=LiveSource(of_work_tree(config, named, os.environ)))
     if form == "json":
         from checklistbot.report.json import dump
 

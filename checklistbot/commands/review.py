@@ -192,15 +192,20 @@ def _report(
     from checklistbot import __version__, checklist, rules, scripts
     from checklistbot.changes import changes, renamed
     from checklistbot.checklist.cache import Carried
-    from checklistbot.facts import LogSource, gather
+    from checklistbot.commands._live import of_base
+    from checklistbot.facts import LiveSource, LogSource, gather
+    from checklistbot.history import changed_between
 
     language = options.lang or config.lang
     named = _named(options)
     base_logs = LogSource(sides.policy)
     head_logs = LogSource(sides.policy, sides.head)
     changed = _history(options, sides, config)
-    base = gather(sides.base, config, logs=base_logs, changed=changed) if sides.base is not None else None
-    head = gather(sides.head, config, named, logs=head_logs, changed=changed)
+    endpoints = of_base(config, options.endpoints, options.environ)
+    live = LiveSource(endpoints)
+    base = gather(sides.base, config, logs=base_logs, live=live, changed=changed) if sides.base is not None else None
+    live = LiveSource(endpoints, changed_between(base.deployments) if base is not None else None)
+    head = gather(sides.head, config, named, logs=head_logs, live=live, changed=changed)
     check = rules.evaluate(
         head,
         config,
@@ -288,7 +293,9 @@ def _history(options: ReviewOptions, sides: _Sides, config: Config) -> Changed |
     from checklistbot.history import changed_inputs
 
     top = find_top(options.path.resolve() if options.path.is_dir() else options.path.resolve().parent)
-    return changed_inputs(open_repository(top), resolve(options.path, options.base), options.path, config) if top else None
+    return (
+        changed_inputs(open_repository(top), resolve(options.path, options.base), options.path, config) if top else None
+    )
 
 
 # --- what comes out ----------------------------------------------------------------------------------------------------
