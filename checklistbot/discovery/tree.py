@@ -20,6 +20,8 @@ from checklistbot.discovery.git import repository as open_repository
 from checklistbot.model import InputError, Skipped, UsageError
 
 MAX_BYTES: Final = 5 * 1024 * 1024
+#: Bytes of files that a plain folder keeps in memory between searches.
+_KEPT_BYTES: Final = 64 * 1024 * 1024
 TOO_LARGE: Final = "larger than 5 MiB"
 LINK: Final = "symbolic link"
 OUTSIDE: Final = "outside the tree"
@@ -470,6 +472,18 @@ class Disk(_Rooted):
     def __init__(self, root: Path, only: str | None = None) -> None:
         super().__init__("", only)
         self._root = root
+        self._kept: dict[str, bytes] = {}
+        self._room = _KEPT_BYTES
+
+    def _bytes(self, path: str) -> bytes:
+        """A file's bytes: a dozen searches and the readers after them want the same small files."""
+        data = self._kept.get(path)
+        if data is None:
+            data = _read_file(self._root, path)
+            if len(data) <= self._room:
+                self._room -= len(data)
+                self._kept[path] = data
+        return data
 
     @cached_property
     def _files(self) -> list[str]:
@@ -507,7 +521,7 @@ class Disk(_Rooted):
         if pattern.search(os.fsencode(path)):
             return True
         try:
-            return _holds(_read_file(self._root, path), pattern)
+            return _holds(self._bytes(path), pattern)
         except Unreadable as error:
             self._skip(path, str(error))
             return False
@@ -517,10 +531,10 @@ class Disk(_Rooted):
             full = self._full(path)
         except Unreadable:
             return False
-        return (self._root / full).is_file() and not (self._root / full).is_symlink()
+        return full in self._kept or ((self._root / full).is_file() and not (self._root / full).is_symlink())
 
     def read(self, path: str) -> str:
-        return decode(_read_file(self._root, self._full(path)))
+        return decode(self._bytes(self._full(path)))
 
     def changed_after(self, path: str, other: str) -> bool | None:
         return None

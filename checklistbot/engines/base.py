@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from checklistbot.lazy import pattern
@@ -140,15 +141,32 @@ class Engine:
 
 def version_of(deployment: Deployment) -> Version | None:
     """The engine version as a PEP 440 ``Version``, None where it is unknown or no version."""
+    text = deployment.engine_version.text()
+    return None if text is None else _version(str(text))
+
+
+@lru_cache(maxsize=1_024)
+def _version(text: str) -> Version | None:
+    """Rules ask for the same few versions thousands of times."""
     from packaging.version import InvalidVersion, Version
 
-    text = deployment.engine_version.text()
-    if text is None:
-        return None
     try:
         return Version(text)
     except InvalidVersion:
         return None
+
+
+@lru_cache(maxsize=1_024)
+def _bound(text: str) -> Version:
+    from packaging.version import Version
+
+    return Version(text)
+
+
+@lru_cache(maxsize=1_024)
+def _public(version: Version) -> Version:
+    """The version without its local part."""
+    return _bound(version.public) if version.local else version
 
 
 def below(version: Version, bound: str) -> bool:
@@ -158,6 +176,4 @@ def below(version: Version, bound: str) -> bool:
     release; a local part (+cu128) is ignored. Plain ``Version`` comparison, because ``SpecifierSet("<0.5.22")`` leaves out
     0.5.22rc0 (operations-and-attacks 4).
     """
-    from packaging.version import Version
-
-    return Version(version.public) < Version(bound)
+    return _public(version) < _bound(bound)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -103,6 +103,7 @@ class Advisory:
         return within(version, self.affected)
 
 
+@lru_cache(maxsize=8_192)
 def within(version: Version, spec: str) -> bool:
     """True if the version lies in ">=a,<b" (either bound may be left out), compared as ``Advisory.covers`` does."""
     from packaging.version import Version

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Final
 
 from checklistbot.knowledge import Advisory, advisories
+from checklistbot.knowledge.advisory import LIBRARIES
 from checklistbot.model import Deployment, Verdict
 from checklistbot.rules._match import Match, Scene, match
 from checklistbot.rules.base import Context
@@ -58,24 +59,36 @@ def with_floor() -> tuple[Advisory, ...]:
 
 def _hits(context: Context) -> Iterator[GroupHits]:
     before = _before(context)
-    wanted = [advisory for advisory in advisories().values() if advisory.id not in subsumed()]
     for key, members in context.groups():
-        found = [hit for advisory in wanted if (hit := _hit(advisory, members, before, context)) is not None]
+        wanted = _concerning(frozenset(str(member.engine.value) for member in members))
+        scenes = [_scene(member, members, before, context) for member in members]
+        found = [hit for advisory in wanted if (hit := _hit(advisory, scenes)) is not None]
         yield key, members, found
 
 
-def _hit(
-    advisory: Advisory, members: tuple[Deployment, ...], before: dict[str, Deployment], context: Context
-) -> Hit | None:
+@cache
+def _concerning(engines: frozenset[str]) -> tuple[Advisory, ...]:
+    """The advisories of these engines and of the libraries that any engine may use, without those that a rule speaks for."""
+    named = engines | set(LIBRARIES)
+    return tuple(one for one in advisories().values() if one.engine in named and one.id not in subsumed())
+
+
+def _scene(
+    member: Deployment, members: tuple[Deployment, ...], before: dict[str, Deployment], context: Context
+) -> Scene:
+    entry = context.entry(member)
+    tenancy = str(entry.tenancy.value) if entry and entry.tenancy else None
+    return Scene(member, members, before.get(member.id), tenancy, context.config)
+
+
+def _hit(advisory: Advisory, scenes: list[Scene]) -> Hit | None:
     hit = Hit(advisory)
-    for member in members:
-        entry = context.entry(member)
-        tenancy = str(entry.tenancy.value) if entry and entry.tenancy else None
-        result = match(advisory, Scene(member, members, before.get(member.id), tenancy, context.config))
+    for scene in scenes:
+        result = match(advisory, scene)
         if result.state == "definite":
-            hit.definite.append(member)
+            hit.definite.append(scene.deployment)
         elif result.state == "possible":
-            hit.possible.append((member, result))
+            hit.possible.append((scene.deployment, result))
     return hit if hit.definite or hit.possible else None
 
 

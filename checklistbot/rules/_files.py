@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,12 @@ def lines_with(
     tree: Tree, words: Iterable[str], *, wanted: Callable[[str], bool] = lambda path: True
 ) -> Iterator[tuple[str, int, str]]:
     """(path, line number from 1, line) of lines that hold one of the words, whatever their case, in at most 200 of the wanted files."""
-    sought = [word.lower() for word in words]
-    paths = sorted(path for path in tree.candidates([word.encode() for word in words]) if wanted(path))
+    named = list(words)
+    sought = re.compile("|".join(map(re.escape, named)), re.IGNORECASE).search
+    paths = sorted(path for path in tree.candidates([word.encode() for word in named]) if wanted(path))
     for path in paths[:_MAX_FILES]:
         for line, text in enumerate(read_lines(tree, path), 1):
-            if len(text) <= _MAX_LINE and any(word in text.lower() for word in sought):
+            if len(text) <= _MAX_LINE and sought(text):
                 yield path, line, text
 
 
