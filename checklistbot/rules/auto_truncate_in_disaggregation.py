@@ -14,13 +14,13 @@ ID: Final = "auto-truncate-in-disaggregation"
 _FLAG: Final = "allow-auto-truncate"
 _TITLE: Final[dict[Language, str]] = {
     "en": "Prefill and decode may cut long prompts at different lengths",
-    "ko": "프리필과 디코드가 긴 프롬프트를 서로 다른 길이에서 자를 수 있습니다",
+    "ko": "prefill과 decode가 긴 프롬프트를 서로 다른 길이에서 자를 수 있습니다",
 }
 _MESSAGE: Final[dict[Language, str]] = {
     "en": "With --allow-auto-truncate each role cuts a prompt to its own limit. Where the prefill limit is smaller, decode reserves more pages than it "
     "receives and reads what they held before. This follows from reading the code and has not been reproduced; no release mends it. It is "
     "harmless only if both limits are known to be equal, and they are not.",
-    "ko": "--allow-auto-truncate를 켜면 두 역할이 각자의 한도에서 프롬프트를 자릅니다. 프리필 한도가 더 작으면 디코드는 받는 것보다 많은 페이지를 잡고, 그 페이지에 남아 있던 "
+    "ko": "--allow-auto-truncate를 켜면 두 역할이 각자의 한도에서 프롬프트를 자릅니다. prefill 한도가 더 작으면 decode는 받는 것보다 많은 페이지를 잡고, 그 페이지에 남아 있던 "
     "내용을 읽습니다. 코드를 읽어 확인한 것으로 재현하지는 않았으며, 고친 릴리스는 없습니다. 두 한도가 같다고 확인될 때만 무해한데, 확인되지 않았습니다.",
 }
 _FIX: Final[dict[Language, str]] = {

@@ -28,10 +28,10 @@ _TEXT: Final[dict[Language, dict[str, str]]] = {
         "checksum": "--disaggregation-enable-kv-checksum(SGLang 0.5.21 이상, 두 역할 모두)을 켜면 페이지가 보낸 그대로 도착하지 않은 요청을 중단합니다.",
         "canary": "--kv-canary log(SGLang 0.5.13 이상)를 켜면 쓰이기 전에 읽힌 페이지를 알려 줍니다.",
         "policy": "kv_load_failure_policy가 fail이 아닙니다. 로드에 실패해도 엔진이 계속합니다.",
-        "lease": "kv_lease_duration이 기본값 30초입니다. 디코드에서 이보다 오래 기다린 요청은 이미 반납된 블록으로 답합니다. 가장 긴 대기 시간보다 "
+        "lease": "kv_lease_duration이 기본값 30초입니다. decode에서 이보다 오래 기다린 요청은 이미 반납된 블록으로 답합니다. 가장 긴 대기 시간보다 "
         "크게 두고 'Potentially invalid KV "
         "blocks' 로그에 알람을 거세요.",
-        "timeout": "VLLM_NIXL_ABORT_REQUEST_TIMEOUT이 기본값입니다. 디코드에서 이보다 오래 기다린 요청은 이미 반납된 블록으로 답합니다.",
+        "timeout": "VLLM_NIXL_ABORT_REQUEST_TIMEOUT이 기본값입니다. decode에서 이보다 오래 기다린 요청은 이미 반납된 블록으로 답합니다.",
     },
 }
 
@@ -85,7 +85,7 @@ RULE = Rule(
     ID,
     {
         "en": "Switches that catch a wrong KV transfer between prefill and decode are not set.",
-        "ko": "프리필과 디코드 사이의 잘못된 KV 전송을 잡아내는 설정이 빠져 있습니다.",
+        "ko": "prefill과 decode 사이의 잘못된 KV 전송을 잡아내는 설정이 빠져 있습니다.",
     },
     evaluate,
     fires="note",

@@ -27,10 +27,10 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "old ones.",
     },
     "ko": {
-        "handoff": "SGLang 0.5.20 미만에서는 프리필이 거절된 요청을 그대로 넘기고, SGLang은 짝의 릴리스를 비교하지 않습니다. 프리필을 먼저, 디코드를 "
+        "handoff": "SGLang 0.5.20 미만에서는 prefill이 거절된 요청을 그대로 넘기고, SGLang은 짝의 릴리스를 비교하지 않습니다. prefill을 먼저, decode를 "
         "나중에 올리세요. 또는 새 쌍을 "
         "통째로 띄우고 옛 쌍을 비우세요.",
-        "sglang": "SGLang은 짝의 릴리스를 비교하지 않고, 릴리스 사이의 전송 형식도 보장되지 않습니다. 새 쌍을 통째로 띄우고 옛 쌍을 비우세요. 어렵다면 프리필부터 올리세요.",
+        "sglang": "SGLang은 짝의 릴리스를 비교하지 않고, 릴리스 사이의 전송 형식도 보장되지 않습니다. 새 쌍을 통째로 띄우고 옛 쌍을 비우세요. 어렵다면 prefill부터 올리세요.",
         "vllm": "vLLM의 핸드셰이크는 릴리스가 다른 상대를 거부하므로, 두 역할이 모두 바뀔 때까지 섞인 쌍은 실패합니다. 새 쌍을 통째로 띄우고 옛 쌍을 비우세요.",
     },
 }
@@ -76,7 +76,7 @@ RULE = Rule(
     ID,
     {
         "en": "A change of the release lets old and new prefill and decode workers meet during the rollout.",
-        "ko": "릴리스를 바꾸면 롤아웃 동안 옛 워커와 새 워커가 프리필과 디코드로 짝을 이룹니다.",
+        "ko": "릴리스를 바꾸면 롤아웃 동안 옛 워커와 새 워커가 prefill과 decode로 짝을 이룹니다.",
     },
     evaluate,
     fires="note",
@@ -86,7 +86,7 @@ RULE = Rule(
             "does not.",
         ),
         "ko": (
-            "사고를 일으킨 버그의 수정은 프리필 쪽에 있습니다. 새 디코드 앞에 옛 프리필이 남아 있으면 여전히 유출되고, 반대는 그렇지 않습니다.",
+            "사고를 일으킨 버그의 수정은 prefill 쪽에 있습니다. 새 decode 앞에 옛 prefill이 남아 있으면 여전히 유출되고, 반대는 그렇지 않습니다.",
         ),
     },
 )
