@@ -98,21 +98,29 @@ def _without_sizes(found: Deployment, release: Version | None) -> Deployment:
 #: tp_worker.py: max_req_len = min(context - 1, cap - 1), max_req_input_len = max_req_len - 5; refused at len >= that.
 _MARGIN = 6
 _RESERVED_DECODE_TOKENS = 512
+#: Share of the full-attention pool that the sliding-window layers get; from 0.5.20 the default is worked out at start-up.
+_SWA_RATIO = 0.8
 
 
 def cap(found: Deployment) -> int | None:
     """Tokens of KV pool that one request may use: the pool, times what the release multiplies it by (sglang.md 4.2).
 
-    0.5.17–0.5.20 multiply by the decode context parallel size; from 0.5.21 the pool is in logical tokens already. A mere upper
-    bound (``--max-total-tokens``) is used as it is: the real cap is not above it.
+    0.5.17–0.5.20 multiply by the decode context parallel size. From 0.5.21 logs and servers print logical tokens, which hold that
+    factor; ``--max-total-tokens`` still counts rows. KV sharding multiplies by more (``shares_kv_across_ranks``): the cap is then at
+    least this.
     """
     pool = found.kv_pool_tokens.number()
     release = version_of(found)
-    if pool is None or release is None:
+    if pool is None or release is None or below(release, "0.5.17"):
         return pool
-    if not below(release, "0.5.17") and below(release, "0.5.21"):
+    if below(release, "0.5.21") or found.kv_pool_tokens.bound == "upper":
         return pool * _flag_number(found, "dcp-size", 1)
     return pool
+
+
+def shares_kv_across_ranks(found: Deployment) -> bool:
+    """True with KV sharding (from 0.5.22): the limit is the pool times a factor that no file and no log tells (sglang.md 4.2)."""
+    return found.flag("enable-kv-cache-sharding") is not None
 
 
 def _flag_number(found: Deployment, name: str, default: int) -> int:
@@ -121,12 +129,24 @@ def _flag_number(found: Deployment, name: str, default: int) -> int:
     return value if value is not None else default
 
 
+def _block_unknown(found: Deployment) -> bool:
+    """True for a diffusion model from 0.5.21 on: its limit is lower by a block that only ``--dllm-algorithm-config`` names."""
+    release = version_of(found)
+    return found.flag("dllm-algorithm") is not None and (release is None or not below(release, "0.5.21"))
+
+
 def first_rejected_length(found: Deployment) -> int | None:
-    """The shortest prompt that the scheduler refuses: min(context, pool) − 6 (0.3.6–0.5.23), None where one is unknown."""
+    """The shortest prompt that the scheduler refuses: min(context, pool) − 6 (0.3.6–0.5.23), None where one is unknown.
+
+    From 0.5.21 a diffusion model's block comes off as well; its size stands in no flag, so nothing is told. With KV sharding the
+    limit is told only where the context alone decides it.
+    """
     context, pool = found.context_length.number(), cap(found)
-    if context is None or pool is None:
+    if context is None or pool is None or _block_unknown(found):
         return None
-    if found.kv_pool_tokens.bound == "upper" and pool >= context:
+    if pool >= context and found.kv_pool_tokens.bound == "upper":
+        return None
+    if pool < context and shares_kv_across_ranks(found):
         return None
     return max(0, min(context, pool) - _MARGIN)
 
@@ -137,10 +157,46 @@ def full_request_needs(found: Deployment) -> int | None:
     if context is None:
         return None
     release = version_of(found)
-    page = 0 if release is not None and below(release, "0.5.11") else found.page_size.number() or 1
+    page = 0 if release is not None and below(release, "0.5.11") else _page(found)
     if found.role.value == "decode":
-        return context + _flag_number(found, "num-reserved-decode-tokens", _RESERVED_DECODE_TOKENS) + page
+        return context + _reserved(found) + page
     return context + page
+
+
+def _page(found: Deployment) -> int:
+    return found.page_size.number() or 1
+
+
+def _reserved(found: Deployment) -> int:
+    return _flag_number(found, "num-reserved-decode-tokens", _RESERVED_DECODE_TOKENS)
+
+
+def swa_pool(found: Deployment) -> int | None:
+    """Tokens of the sliding-window pool: ``--swa-full-tokens-ratio`` (0.8 before 0.5.20) of the full-attention pool, in whole pages.
+
+    None where the pool or the ratio is not known, and where there is no such pool (before 0.4.10.post2, or switched off).
+    """
+    pool, release = found.kv_pool_tokens.number(), version_of(found)
+    if pool is None or release is None or below(release, "0.4.10.post2"):
+        return None
+    if found.flag("disable-hybrid-swa-memory") is not None or found.kv_pool_tokens.bound == "upper":
+        return None
+    flag = found.flag("swa-full-tokens-ratio")
+    ratio = number(str(flag.value)) if flag is not None and flag.value is not None else None
+    if flag is None and below(release, "0.5.20"):
+        ratio = _SWA_RATIO
+    page = _page(found)
+    return int(pool * float(ratio)) // page * page if ratio is not None else None
+
+
+def swa_needs(found: Deployment, window: int) -> int:
+    """Tokens of the sliding-window pool without which no long request is admitted, ``window`` being the model's (sglang.md 4.6): more
+    than window + page, and on decode the window in whole pages beside the reserve. From 0.5.20 the server does not start below that."""
+    page = _page(found)
+    needed = window + page + 1
+    if found.role.value == "decode":
+        return max(needed, -(-window // page) * page + _reserved(found))
+    return needed
 
 
 ENGINE = Engine(

@@ -16,13 +16,15 @@ FILE: Final = "model_families.yml"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One entry: ``context`` in tokens and ``kv_heads`` as the published configuration has them, None where the entry does not say."""
+    """One entry: ``context`` and sliding ``window`` in tokens and ``kv_heads`` as the published configuration has them, None where the
+    entry does not say."""
 
     names: tuple[str, ...]
     families: frozenset[str]
     context: int | None = None
     multimodal: bool | None = None
     kv_heads: int | None = None
+    window: int | None = None
 
 
 @cache
@@ -46,6 +48,7 @@ def _entry(table: Table) -> dict[str, Any]:
         "context": table.whole("context", None, low=1),
         "multimodal": table.switch("multimodal", False) if "multimodal" in table.left else None,
         "kv_heads": table.whole("kv_heads", None, low=1),
+        "window": table.whole("window", None, low=1),
     }
     table.finish()
     return entry

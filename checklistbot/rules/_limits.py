@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from checklistbot.config import FILE_NAME
 from checklistbot.engines.base import below, version_of
+from checklistbot.knowledge.families import Family, family_of
 from checklistbot.model import Deployment, Fact
 
 #: The first SGLang release that stops handing rejected requests on (facts: sglang.md 0).
@@ -19,7 +20,7 @@ HYBRIDS: Final = frozenset({"swa_hybrid", "mamba_hybrid", "gdn_hybrid", "kda_hyb
 def usable_pool(deployment: Deployment) -> int | None:
     """Tokens of KV pool that one request may use, None where unknown or not comparable with the context.
 
-    On SGLang 0.5.17–0.5.20 the pool counts once per decode-context-parallel rank (facts: sglang.md 4.2).
+    On SGLang 0.5.17–0.5.20 the pool counts once per decode-context-parallel rank, a declared cap from then on too (facts: sglang.md 4.2).
     """
     if deployment.engine.value == "sglang":
         from checklistbot.engines import sglang
@@ -63,7 +64,35 @@ def certain(deployment: Deployment, way: Literal["small", "large"]) -> bool:
 
 def shares_kv_across_ranks(deployment: Deployment) -> bool:
     """SGLang's KV sharding multiplies the limit by a factor that no log prints (facts: sglang.md 4.2): nothing can be proven then."""
-    return any(deployment.flag(name) is not None for name in ("enable-kv-cache-sharding", "enable-kv-sharding"))
+    if deployment.engine.value != "sglang":
+        return False
+    from checklistbot.engines import sglang
+
+    return sglang.shares_kv_across_ranks(deployment)
+
+
+def sliding_window(deployment: Deployment) -> tuple[int, int] | None:
+    """(pool, need) in tokens of SGLang's second limit, the sliding-window pool; None where there is none or a number is missing."""
+    if deployment.engine.value != "sglang":
+        return None
+    from checklistbot.engines import sglang
+
+    family = _family(deployment)
+    pool = sglang.swa_pool(deployment) if family and family.window else None
+    return (
+        (pool, sglang.swa_needs(deployment, family.window)) if pool is not None and family and family.window else None
+    )
+
+
+def keeps_no_kv(deployment: Deployment) -> bool:
+    """True for models that only encode (embedding, reranking): they keep no KV between steps, so there is no pool to know."""
+    family = _family(deployment)
+    return family is not None and "encoder" in family.families
+
+
+def _family(deployment: Deployment) -> Family | None:
+    """By the model's name, else by the name it is served under: weights often lie in /model."""
+    return family_of(deployment.model.text()) or family_of(deployment.served_model_name.text())
 
 
 def hands_rejected_on(deployment: Deployment) -> bool | None:

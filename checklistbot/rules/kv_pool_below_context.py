@@ -31,12 +31,14 @@ _TITLE: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "below": "{role} KV pool is smaller than the context length",
         "tight": "{role} KV pool leaves no room beside a full-length prompt",
+        "window": "{role} sliding-window pool is smaller than the model's window needs",
         "fits": "{role} KV pool holds the full context length",
         "override": "{role} server is told to start with a KV pool that is too small",
     },
     "ko": {
         "below": "{role} KV 풀이 컨텍스트 길이보다 작습니다",
         "tight": "{role} KV 풀에 최대 길이 프롬프트 외의 여유가 없습니다",
+        "window": "{role} 슬라이딩 윈도 풀이 모델의 윈도에 필요한 크기보다 작습니다",
         "fits": "{role} KV 풀이 컨텍스트 길이 전체를 담습니다",
         "override": "{role} 서버가 KV 풀이 모자라도 기동하도록 설정되어 있습니다",
     },
@@ -47,6 +49,8 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "factor": "The engine itself says that a request of {context} tokens does not fit its pool. {what}",
         "tight": "The pool holds {pool} tokens ({how}); a request of {context} tokens needs {needs} with page and reserve. "
         "{missing} tokens are missing: {what}",
+        "window": "The sliding-window layers get {pool} tokens of the KV pool, the model's window needs {needs} with page and reserve. "
+        "From 0.5.20 SGLang does not start with that; before, a long request is accepted and never admitted.",
         "fits": "The pool holds {pool} tokens ({how}), a request is promised {context}.",
         "override": "VLLM_ALLOW_INSUFFICIENT_KV_CACHE turns the start-up error for a pool below the context length into a warning. A request "
         "that does not fit then hangs the whole engine, while /health stays green.",
@@ -71,6 +75,8 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "factor": "{context} 토큰짜리 요청이 KV 풀에 들어가지 않는다고 엔진이 직접 밝혔습니다. {what}",
         "tight": "KV 풀은 {pool} 토큰({how})이고, {context} 토큰짜리 요청은 페이지와 예약분까지 {needs} 토큰이 필요합니다. "
         "{missing} 토큰이 모자랍니다. {what}",
+        "window": "KV 풀 가운데 슬라이딩 윈도 레이어의 몫은 {pool} 토큰인데, 모델의 윈도에는 페이지와 예약분까지 {needs} 토큰이 필요합니다. "
+        "0.5.20부터 SGLang은 이 설정으로 기동하지 않고, 그 전에는 긴 요청을 받아들이고도 처리하지 않습니다.",
         "fits": "KV 풀은 {pool} 토큰({how}), 요청 하나에 약속된 길이는 {context} 토큰입니다.",
         "override": "VLLM_ALLOW_INSUFFICIENT_KV_CACHE를 켜면 KV 풀이 컨텍스트 길이보다 작아도 기동 오류 대신 경고만 냅니다. 그 뒤 들어가지 않는 요청이 오면 "
         "/health는 정상인 채로 엔진 전체가 멈춥니다.",
@@ -144,7 +150,27 @@ def _judge(deployment: Deployment, members: tuple[Deployment, ...], context: Con
     needs = _needs(deployment, length)
     pool = limits.usable_pool(deployment)
     tight = needs is not None and pool is not None and pool < needs
+    second = limits.sliding_window(deployment)
+    if not tight and second is not None and second[0] < second[1]:
+        return _window(deployment, second, context.language)
     return _finding(deployment, "warn" if tight else "pass", "tight" if tight else "fits", length, context, needs=needs)
+
+
+def _window(deployment: Deployment, second: tuple[int, int], language: Language) -> Finding:
+    """SGLang's second limit on models with sliding-window layers: (pool, need) in tokens."""
+    role = str(deployment.role.value)
+    return found(
+        ID,
+        "warn",
+        deployment.id,
+        (
+            titled(_TITLE[language]["window"].format(role=role)),
+            _MESSAGE[language]["window"].format(pool=number(second[0]), needs=number(second[1])),
+        ),
+        where=location(deployment, "context_length"),
+        why=because(deployment, "kv_pool_tokens", "page_size"),
+        parameters={"role": role, "pool": second[0], "needs": second[1], "missing": second[1] - second[0]},
+    )
 
 
 def _needs(deployment: Deployment, length: int) -> int | None:
@@ -304,7 +330,8 @@ RULE = Rule(
             "declared. A context length that the engine derives from the model warns: nobody promised it. On vLLM it blocks in both cases, "
             "because the engine refuses to start.",
             "It warns where a full-length request fits but leaves no room: SGLang needs one page more (from 0.5.11), on decode also "
-            "--num-reserved-decode-tokens (512); vLLM before 0.29 forgets one block that is never free.",
+            "--num-reserved-decode-tokens (512); vLLM before 0.29 forgets one block that is never free. On models with sliding-window "
+            "layers SGLang has a second pool, which must hold the window, a page and on decode the reserve.",
             "With upstream_limit in .checklistbot.yml below the first rejected length the finding warns instead of blocking.",
         ),
         "ko": (
@@ -313,7 +340,8 @@ RULE = Rule(
             "풀이 관측되었거나(관측이 지금 설정과 맞을 때) 상한이 있고 컨텍스트 길이가 선언되어 있으면 차단합니다. 엔진이 모델에서 가져온 컨텍스트 길이는 아무도 약속하지 않은 "
             "값이므로 경고합니다. vLLM은 기동 자체를 거부하므로 두 경우 모두 차단합니다.",
             "최대 길이 요청이 들어가지만 여유가 없으면 경고합니다. SGLang은 한 페이지가 더 필요하고(0.5.11부터), decode는 --num-reserved-decode-tokens(512)도 "
-            "필요합니다. 0.29 이전의 vLLM은 절대 비지 않는 블록 하나를 계산에서 빠뜨립니다.",
+            "필요합니다. 0.29 이전의 vLLM은 절대 비지 않는 블록 하나를 계산에서 빠뜨립니다. 슬라이딩 윈도 레이어가 있는 모델에서는 SGLang에 풀이 하나 더 있고, "
+            "윈도와 페이지, decode에서는 예약분까지 담아야 합니다.",
             ".checklistbot.yml의 upstream_limit이 처음 거절되는 길이보다 작으면 차단 대신 경고합니다.",
         ),
     },

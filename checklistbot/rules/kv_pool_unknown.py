@@ -43,6 +43,7 @@ def evaluate(context: Context) -> Iterator[Finding]:
         for deployment in members:
             if (
                 deployment.engine.value in _ENGINES
+                and not limits.keeps_no_kv(deployment)
                 and not limits.certain(deployment, "large")
                 and not _decided(deployment)
             ):
