@@ -96,6 +96,11 @@ def titled(text: str) -> str:
     return text if any(letter.isupper() for letter in first) else text[:1].upper() + text[1:]
 
 
+def role_of(deployment: Deployment) -> str:
+    """The role as a title begins with it, "prefill " or "decode "; nothing for a server that does both."""
+    return f"{deployment.role.value} " if deployment.disaggregated else ""
+
+
 def number(value: int | float) -> str:
     """Tokens as people read them: 1,048,576."""
     return f"{value:,}"

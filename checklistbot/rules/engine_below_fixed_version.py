@@ -30,10 +30,20 @@ _TITLE: Final[dict[Language, dict[str, str]]] = {
     },
 }
 _UNKNOWN: Final[dict[Language, str]] = {
-    "en": "The image does not say which {engine} release it holds. Name it in .checklistbot.yml under images: (match, engine, version), "
+    "en": "{why} Name it in .checklistbot.yml under images: (match, engine, version), "
     "or give the address of a running worker (--endpoint URL). Releases below {floor}: {summary}",
-    "ko": "이미지에 어느 {engine} 릴리스가 들어 있는지 적혀 있지 않습니다. .checklistbot.yml의 images: 에 적거나(match, engine, version) "
+    "ko": "{why} .checklistbot.yml의 images: 에 적거나(match, engine, version) "
     "실행 중인 워커의 주소를 주세요(--endpoint URL). {floor} 미만이면: {summary}",
+}
+_WHY: Final[dict[Language, dict[str, str]]] = {
+    "en": {
+        "image": "The image does not say which {engine} release it holds.",
+        "none": "Neither an image nor a pinned package says which {engine} release runs.",
+    },
+    "ko": {
+        "image": "이미지에 어느 {engine} 릴리스가 들어 있는지 적혀 있지 않습니다.",
+        "none": "어느 {engine} 릴리스가 실행되는지 이미지에도 고정된 패키지에도 적혀 있지 않습니다.",
+    },
 }
 _ALSO: Final[dict[Language, str]] = {
     "en": "The same upgrade mends {n} more known bugs that apply here: {names}.",
@@ -171,7 +181,9 @@ def _other(
 ) -> Finding:
     values = _values(advisory, member)
     title = _TITLE[language][kind].format(**values)
-    message = _UNKNOWN[language].format(**values, summary=advisory.summary[language]) if verdict == "unknown" else title
+    why = _WHY[language]["image" if member.image.known else "none"].format(**values)
+    told = _UNKNOWN[language].format(**values, why=why, summary=advisory.summary[language])
+    message = told if verdict == "unknown" else title
     return found(
         ID,
         verdict,

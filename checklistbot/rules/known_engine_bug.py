@@ -21,12 +21,12 @@ _MAX_NAMED: Final = 4
 _TITLE: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "upgrade": "{bugs} of {engine} {version} here, mended in {fixed}",
-        "open": "known bug without a fixed release: {id}",
+        "open": "known {engine} bug without a fixed release ({component})",
         "possible": "{bugs} may apply; a missing fact decides",
     },
     "ko": {
         "upgrade": "{engine} {version}에는 이 구성에 해당하는 알려진 버그가 {n}건 있고 {fixed}에서 고쳐졌습니다",
-        "open": "아직 고친 릴리스가 없는 알려진 버그: {id}",
+        "open": "고친 릴리스가 아직 없는 {engine}의 알려진 버그({component})",
         "possible": "해당할 수 있는 알려진 버그가 {n}건 있습니다. 사실 하나씩만 확인되면 가려집니다",
     },
 }
@@ -137,7 +137,14 @@ def _open(key: str, hit: Hit, language: Language) -> Finding:
         ID,
         verdict_of(advisory),
         key,
-        (titled(_TITLE[language]["open"].format(id=advisory.id)), advisory.summary[language]),
+        (
+            titled(
+                _TITLE[language]["open"].format(
+                    engine=NAMES.get(advisory.engine, advisory.engine), component=advisory.component
+                )
+            ),
+            advisory.summary[language],
+        ),
         where=location(member, "engine_version", "image"),
         why=because(member, "engine_version", "role", "model"),
         advisory=advisory.id,

@@ -19,6 +19,7 @@ from checklistbot.rules.base import (
     found,
     location,
     number,
+    role_of,
     safe_context,
     titled,
 )
@@ -29,18 +30,18 @@ _INSUFFICIENT: Final = "VLLM_ALLOW_INSUFFICIENT_KV_CACHE"
 
 _TITLE: Final[dict[Language, dict[str, str]]] = {
     "en": {
-        "below": "{role} KV pool is smaller than the context length",
-        "tight": "{role} KV pool leaves no room beside a full-length prompt",
-        "window": "{role} sliding-window pool is smaller than the model's window needs",
-        "fits": "{role} KV pool holds the full context length",
-        "override": "{role} server is told to start with a KV pool that is too small",
+        "below": "{role}KV pool is smaller than the context length",
+        "tight": "{role}KV pool leaves no room beside a full-length prompt",
+        "window": "{role}sliding-window pool is smaller than the model's window needs",
+        "fits": "{role}KV pool holds the full context length",
+        "override": "{role}server is told to start with a KV pool that is too small",
     },
     "ko": {
-        "below": "{role} KV 풀이 컨텍스트 길이보다 작습니다",
-        "tight": "{role} KV 풀에 최대 길이 프롬프트 외의 여유가 없습니다",
-        "window": "{role} 슬라이딩 윈도 풀이 모델의 윈도에 필요한 크기보다 작습니다",
-        "fits": "{role} KV 풀이 컨텍스트 길이 전체를 담습니다",
-        "override": "{role} 서버가 KV 풀이 모자라도 기동하도록 설정되어 있습니다",
+        "below": "{role}KV 풀이 컨텍스트 길이보다 작습니다",
+        "tight": "{role}KV 풀에 최대 길이 프롬프트 외의 여유가 없습니다",
+        "window": "{role}슬라이딩 윈도 풀이 모델의 윈도에 필요한 크기보다 작습니다",
+        "fits": "{role}KV 풀이 컨텍스트 길이 전체를 담습니다",
+        "override": "{role}서버가 KV 풀이 모자라도 기동하도록 설정되어 있습니다",
     },
 }
 _MESSAGE: Final[dict[Language, dict[str, str]]] = {
@@ -123,7 +124,7 @@ def _switched_on(deployment: Deployment) -> bool:
 
 def _override(deployment: Deployment, language: Language) -> Finding:
     role = str(deployment.role.value)
-    text = (titled(_TITLE[language]["override"].format(role=role)), _MESSAGE[language]["override"])
+    text = (titled(_TITLE[language]["override"].format(role=role_of(deployment))), _MESSAGE[language]["override"])
     entry = deployment.env_var(_INSUFFICIENT)
     where = location(deployment)
     if entry is not None and entry.path:
@@ -164,7 +165,7 @@ def _window(deployment: Deployment, second: tuple[int, int], language: Language)
         "warn",
         deployment.id,
         (
-            titled(_TITLE[language]["window"].format(role=role)),
+            titled(_TITLE[language]["window"].format(role=role_of(deployment))),
             _MESSAGE[language]["window"].format(pool=number(second[0]), needs=number(second[1])),
         ),
         where=location(deployment, "context_length"),
@@ -259,7 +260,7 @@ def _finding(
         ID,
         verdict,
         deployment.id,
-        (titled(_TITLE[language][kind].format(role=role)), message.strip()),
+        (titled(_TITLE[language][kind].format(role=role_of(deployment))), message.strip()),
         where=location(deployment, "context_length"),
         why=because(deployment, "context_length", "kv_pool_tokens", "page_size"),
         parameters={

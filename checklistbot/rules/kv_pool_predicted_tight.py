@@ -7,12 +7,12 @@ from typing import Final
 
 from checklistbot import engines
 from checklistbot.model import Deployment, Finding
-from checklistbot.rules.base import Context, Language, Rule, because, found, location, number, titled
+from checklistbot.rules.base import Context, Language, Rule, because, found, location, number, role_of, titled
 
 ID: Final = "kv-pool-predicted-tight"
 _TITLE: Final[dict[Language, str]] = {
-    "en": "{role} KV pool may not hold the full context length",
-    "ko": "{role} KV 풀이 컨텍스트 길이 전체를 담지 못할 수 있습니다",
+    "en": "{role}KV pool may not hold the full context length",
+    "ko": "{role}KV 풀이 컨텍스트 길이 전체를 담지 못할 수 있습니다",
 }
 _MESSAGE: Final[dict[Language, dict[str, str]]] = {
     "en": {
@@ -54,7 +54,7 @@ def _finding(deployment: Deployment, length: int, needs: int, language: Language
         ID,
         "warn",
         deployment.id,
-        (titled(_TITLE[language].format(role=role)), message),
+        (titled(_TITLE[language].format(role=role_of(deployment))), message),
         where=location(deployment, "context_length"),
         why=because(deployment, "context_length", "kv_pool_tokens"),
         parameters={"role": role, "pool": fact.number(), "context": length, "needs": needs},

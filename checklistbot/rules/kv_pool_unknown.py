@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from checklistbot.engines.base import below, version_of
 from checklistbot.model import Deployment, Finding
 from checklistbot.rules import _limits as limits
-from checklistbot.rules.base import Context, Language, Rule, because, found, location, number
+from checklistbot.rules.base import Context, Language, Rule, because, found, location, number, role_of, titled
 
 ID: Final = "kv-pool-unknown"
 #: Engines whose pool is its own number: llama.cpp and Ollama declare theirs as the context size.
 _ENGINES: Final = ("sglang", "vllm", "tensorrt-llm", "lmdeploy", "tgi")
 
 _TITLE: Final[dict[Language, str]] = {
-    "en": "{role} KV pool is not known, so the context length is not proven to fit",
-    "ko": "{role} KV 풀 크기를 알 수 없어 컨텍스트 길이가 들어간다고 증명하지 못했습니다",
+    "en": "{role}KV pool is not known, so the context length is not proven to fit",
+    "ko": "{role}KV 풀 크기를 알 수 없어 컨텍스트 길이가 들어간다고 증명하지 못했습니다",
 }
 _MESSAGE: Final[dict[Language, dict[str, str]]] = {
     "en": {
@@ -61,19 +62,25 @@ def _decided(deployment: Deployment) -> bool:
     return small and length is not None and (pool.number() or 0) < length
 
 
+def _pins(deployment: Deployment) -> bool:
+    """True where --kv-cache-memory-bytes can be set: vLLM from 0.10.2."""
+    release = version_of(deployment)
+    return deployment.engine.value == "vllm" and (release is None or not below(release, "0.10.2"))
+
+
 def _finding(deployment: Deployment, language: Language) -> Finding:
     fact, texts = limits.pool_fact(deployment), _MESSAGE[language]
     stale = ", ".join(fact.observation.stale) if fact.observation else ""
     kind = "stale" if fact.stale else "upper" if fact.bound else "predicted" if fact.known else "not-said"
     message = texts[kind].format(pool=number(fact.number() or 0), source=fact.source or "", stale=stale)
-    mend = texts["mend"] + (" " + texts["mend-vllm"] if deployment.engine.value == "vllm" else "")
+    mend = texts["mend"] + (" " + texts["mend-vllm"] if _pins(deployment) else "")
     role = str(deployment.role.value)
-    title = _TITLE[language].format(role=role)
+    title = _TITLE[language].format(role=role_of(deployment))
     return found(
         ID,
         "unknown",
         deployment.id,
-        (title[0].upper() + title[1:], f"{message} {mend}"),
+        (titled(title), f"{message} {mend}"),
         where=location(deployment, "context_length"),
         why=because(deployment, "kv_pool_tokens", "context_length"),
         parameters={
