@@ -104,6 +104,13 @@ bench: $(STAMP)/run ## start-up times, CPU seconds of a review, SDK imports
 test-full: setup ## what the probe finds, measured: faults, healthy servers, ablation, other tests (≤ 60 min)
 	@$(PY) scripts/test_full.py $(TEST_ARGS)
 
+# Real servers, each in an environment of its own outside of .venv: vLLM on the CPU, SGLang's router, llama.cpp's server.
+ENGINES ?= $(HOME)/.cache/checklistbot/engines
+.PHONY: test-engine
+test-engine: setup ## the tests against real servers (installs 5 GB into ENGINES once, half an hour; then a few minutes)
+	@sh scripts/make-engines.sh "$(ENGINES)"
+	@CHECKLISTBOT_ENGINES="$(ENGINES)" $(PY) -m pytest -m engine tests/engine $(TEST_ARGS)
+
 .PHONY: fuzz
 fuzz: setup ## the property tests with many more, random examples
 	@HYPOTHESIS_PROFILE=fuzz $(PY) -m pytest -n 2 -m hypothesis $(TEST_ARGS)

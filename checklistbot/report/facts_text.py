@@ -21,7 +21,7 @@ def render_facts(facts: Facts, *, language: Language, color: bool = False) -> st
     bold, dim, end = (_BOLD, _DIM, _END) if color else ("", "", "")
     lines: list[str] = []
     for deployment in facts.deployments:
-        place = f"{deployment.file}:{deployment.line}" if deployment.file else ""
+        place = f"{deployment.file}:{deployment.line}" if deployment.line else deployment.file or ""
         lines.append(f"{bold}{_shown(deployment.id)}{end}  {dim}{_shown(place)}{end}".rstrip())
         rows = [(_text(label), _text(value), _text(source)) for label, value, source in _rows(deployment, words)]
         left, middle = (max((cells(row[i]) for row in rows), default=0) for i in (0, 1))

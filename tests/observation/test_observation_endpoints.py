@@ -168,6 +168,11 @@ OTHERS: dict[str, tuple[dict[str, Reply], dict[str, object]]] = {
                     "build_info": "b7123-abcdef0"}},
         {"engine": "llama.cpp", "context_length": 8192, "kv_pool_tokens": 8192, "model": "/m/otter.gguf", "engine_version": "b7123"},
     ),
+    "llama-cpp-python": (
+        {"/v1/models": {"object": "list", "data": [{"id": "otter", "owned_by": "me"}]},
+         "/openapi.json": {"info": {"title": "🦙 llama.cpp Python API", "version": "0.3.36"}}},
+        {"engine": "llama.cpp", "served_model_name": "otter"},
+    ),
     "tgi": (
         {"/info": {"model_id": "acme/Otter", "version": "3.3.6", "max_total_tokens": 4096, "max_input_tokens": 4000},
          "/metrics": "# TYPE tgi_batch_max_total_tokens gauge\ntgi_batch_max_total_tokens 80156\n"},
