@@ -546,6 +546,52 @@ class NotRun:
 
 
 @record
+class Override:
+    """A break-glass for one head commit: who called for it and why, until when (ISO, UTC), and what is missing for it to hold.
+
+    ``missing`` is "" while it holds, else "permission", "reason", "head" (it was for another commit), "expired" or "second"
+    (a finding needs two people). It is kept in every later report.
+    """
+
+    by: tuple[str, ...]
+    reason: str
+    head: str
+    until: str
+    missing: str = ""
+
+    @property
+    def in_force(self) -> bool:
+        return not self.missing
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "by": list(self.by),
+            "reason": self.reason,
+            "head": self.head,
+            "until": self.until,
+            "missing": self.missing,
+        }
+
+
+@record
+class PolicyState:
+    """What the policy makes of the findings. ``observe_until``: the last day (ISO) on which nothing fails, None once it is over.
+    ``override_label``: the label that breaks the glass, None where nobody listens to it."""
+
+    observe_until: str | None = None
+    baseline: bool = True
+    override_label: str | None = None
+    override: Override | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "observe_until": self.observe_until,
+            "baseline": self.baseline,
+            "override": self.override.to_json() if self.override else None,
+        }
+
+
+@record
 class Check:
     """``check/1``: the findings, worst first. Waived findings stay in the list and do not count."""
 
@@ -553,6 +599,7 @@ class Check:
     not_run: tuple[NotRun, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     knowledge_date: str = ""
+    policy: PolicyState = PolicyState()
 
     @property
     def counted(self) -> tuple[Finding, ...]:
@@ -575,6 +622,7 @@ class Check:
             "not_run": [entry.to_json() for entry in self.not_run],
             "skipped": [entry.to_json() for entry in self.skipped],
             "knowledge_date": self.knowledge_date,
+            "policy": self.policy.to_json(),
         }
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from checklistbot.model import Deployment, Edit, Finding, Report, Verdict
+from checklistbot.model import Deployment, Edit, Finding, Override, Report, Verdict
 from checklistbot.report import describe
 from checklistbot.report.view import ENGINE_NAMES, Group, Standing, View, is_debt, view, weight
-from checklistbot.report.words import Filling, Language, Line, Words, foreign, join, own, plain
+from checklistbot.report.words import Filling, Language, Line, Words, code, foreign, join, own, plain
 
 _MAX_CHANGES: Final = 3
 _MAX_GAPS: Final = 4
@@ -62,6 +62,9 @@ def _subject(seen: View) -> Group | None:
 
 def _title(seen: View, group: Group | None, words: Words) -> Line:
     worst = seen.worst
+    broken = seen.report.check.policy.override
+    if broken is not None and broken.in_force:
+        return _overridden(broken, group, words)
     if worst is None:
         text = _proven(seen, words)
     else:
@@ -71,6 +74,20 @@ def _title(seen: View, group: Group | None, words: Words) -> Line:
     filled: dict[str, Filling] = {"mark": words.line(f"mark.{seen.standing}"), "title": text}
     filled["verdict"] = words.line(f"verdict.{seen.standing}")
     if group is None or (worst is None and len(seen.groups) > 1):
+        return words.line("headline.title_bare", **filled)
+    return words.line("headline.title", **filled, subject=subject(group, words))
+
+
+def _overridden(broken: Override, group: Group | None, words: Words) -> Line:
+    """Who let it pass and why: the check is green by their word, not by ours."""
+    by = join([foreign(f"@{login}") for login in broken.by], ", ")
+    text = words.line("headline.overridden", by=by, reason=foreign(broken.reason))
+    filled: dict[str, Filling] = {
+        "mark": words.line("mark.override"),
+        "verdict": words.line("verdict.override"),
+        "title": text,
+    }
+    if group is None:
         return words.line("headline.title_bare", **filled)
     return words.line("headline.title", **filled, subject=subject(group, words))
 
@@ -321,9 +338,27 @@ def _counts(seen: View, words: Words) -> Line:
         _extent(seen, words),
         () if seen.plain else describe.compared(seen.report, words),
         words.line("headline.advisories", date=check.knowledge_date) if check.knowledge_date else (),
-        words.line("headline.override") if seen.standing == "block" else (),
+        *_policy(seen, words),
     ]
     return join(parts, " · ")
+
+
+def _policy(seen: View, words: Words) -> Iterator[Line]:
+    """What the policy makes of it: observe mode, an override that holds no longer, how to override."""
+    state = seen.report.check.policy
+    if state.observe_until is not None:
+        yield words.line("headline.observing", date=state.observe_until)
+    if not state.baseline:
+        yield words.line("headline.no_baseline")
+    broken = state.override
+    if broken is not None and not broken.in_force:
+        by = join([foreign(f"@{login}") for login in broken.by], ", ")
+        yield words.line("headline.override_void", by=by, why=words.line(f"override.{broken.missing}"))
+    elif broken is not None:
+        yield words.line("headline.override_until", time=broken.until)
+    if seen.standing == "block" and (broken is None or not broken.in_force):
+        label = state.override_label
+        yield words.line("headline.override_label", label=code(label)) if label else words.line("headline.override")
 
 
 def _new(seen: View, words: Words) -> Line:

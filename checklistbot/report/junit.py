@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from checklistbot.encode import xml
 from checklistbot.model import Check, Facts, Finding, NotRun
-from checklistbot.report.view import check_report, is_debt, view
+from checklistbot.report.view import check_report, expired, is_debt, view
 
 
 def render_check(check: Check, facts: Facts, *, language: str = "en") -> str:
@@ -49,7 +49,7 @@ def _outcome(finding: Finding, text: str) -> str:
         return f'<skipped message="waived: {xml(finding.waived.reason, limit=300)}"/>'
     if finding.status == "fixed" or finding.verdict in ("pass", "note"):
         return ""
-    if is_debt(finding) and finding.verdict in ("block", "unknown"):
+    if is_debt(finding) and finding.verdict in ("block", "unknown") and not expired(finding):
         return f'<skipped message="{finding.verdict}, already there: {title}"/>'
     if finding.verdict == "block":
         return f'<failure type="block" message="{title}">{xml(text)}</failure>'

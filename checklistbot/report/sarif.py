@@ -62,6 +62,7 @@ def _driver(check: Check) -> dict[str, Any]:
         {
             "id": name,
             "shortDescription": _text(finding.advisory or finding.rule.replace("-", " ")),
+            **({"helpUri": finding.url} if finding.url else {}),
             "defaultConfiguration": {"level": _LEVELS[finding.verdict]},
             "properties": {"tags": ["llm-serving"]},
         }

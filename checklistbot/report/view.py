@@ -31,8 +31,13 @@ def is_debt(finding: Finding) -> bool:
     return finding.status in ("same", "better")
 
 
+def expired(finding: Finding) -> bool:
+    """True for a leak that has stayed longer than the baseline covers: it fails the job although it is not new."""
+    return finding.parameters.get("baseline_expired") is True
+
+
 def weight(finding: Finding) -> Standing:
-    """How much a finding counts here: a block that was there before warns, a note counts as nothing."""
+    """How much a finding counts here: a block that was there before warns, unless its baseline has run out; a note counts as nothing."""
     if (
         finding.waived is not None
         or finding.status == "fixed"
@@ -40,7 +45,7 @@ def weight(finding: Finding) -> Standing:
         or finding.verdict == "note"
     ):
         return "pass"
-    if finding.verdict == "block" and is_debt(finding):
+    if finding.verdict == "block" and is_debt(finding) and not expired(finding):
         return "warn"
     return finding.verdict
 

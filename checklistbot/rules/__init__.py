@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import date
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
 from functools import cache
 from typing import Any, Final
 
 from checklistbot.config import Config
-from checklistbot.model import VERDICT_ORDER, Check, Facts, Finding, NotRun, Skipped, Status
+from checklistbot.model import VERDICT_ORDER, Check, Facts, Finding, NotRun, PolicyState, Skipped, Status
+from checklistbot.rules import _pages as pages
 from checklistbot.rules import _policy as policy
+from checklistbot.rules._override import Call, judge
 from checklistbot.rules.base import Context, Language, Rule, Sources
 
 #: Findings of one deployment that are shown before the fold (operations-and-attacks 14).
@@ -20,6 +23,7 @@ _NO_SOURCES: Final = Sources()
 
 __all__ = [
     "BEFORE_FOLD",
+    "Call",
     "Context",
     "Rule",
     "Sources",
@@ -27,6 +31,7 @@ __all__ = [
     "failing",
     "fold",
     "knowledge_date",
+    "override",
     "reaching",
     "registry",
 ]
@@ -73,8 +78,32 @@ def evaluate(
         for finding in findings
     ]
     findings += waiver_not_in_force.pending(waivers.pending, language)
+    findings = [f.replace(url=pages.address(f.rule, f.advisory, language)) for f in findings]
+    if not config.baseline:
+        findings = [f.replace(status="new") if f.status in ("same", "better") else f for f in findings]
     findings.sort(key=_order)
-    return Check(tuple(policy.ranked(findings, BEFORE_FOLD)), tuple(not_run), _skipped(head, base), knowledge_date())
+    return Check(
+        tuple(policy.ranked(findings, BEFORE_FOLD)),
+        tuple(not_run),
+        _skipped(head, base),
+        knowledge_date(),
+        _state(config, today),
+    )
+
+
+def _state(config: Config, today: date) -> PolicyState:
+    until = config.observe_until.isoformat() if config.observe_until and observing(config, today) else None
+    return PolicyState(until, config.baseline)
+
+
+def override(check: Check, calls: Sequence[Call], config: Config, *, head: str, now: datetime) -> Check:
+    """The check with the break-glass that these calls amount to (operations-and-attacks 16): ``failing`` then finds nothing while it
+    holds. ``head`` is the commit that is judged, ``now`` in UTC."""
+    blocking = reaching(check, config.fail_on, baseline=config.baseline)
+    found = judge(calls, blocking, registry(), head=head, now=now)
+    return dataclasses.replace(
+        check, policy=dataclasses.replace(check.policy, override=found, override_label=config.override_label)
+    )
 
 
 def _order(finding: Finding) -> tuple[int, bool, bool, str, str]:
@@ -94,8 +123,9 @@ def reaching(check: Check, fail_on: str, *, baseline: bool = True) -> tuple[Find
 
 
 def failing(check: Check, config: Config, today: date, *, fail_on: str | None = None) -> tuple[Finding, ...]:
-    """``reaching`` under the config's ``fail_on``, ``baseline`` and ``observe_until``: up to and on that day nothing fails."""
-    if observing(config, today):
+    """``reaching`` under the config's ``fail_on``, ``baseline`` and ``observe_until``: up to and on that day nothing fails, nor while an
+    override holds."""
+    if observing(config, today) or (check.policy.override is not None and check.policy.override.in_force):
         return ()
     return reaching(check, fail_on or config.fail_on, baseline=config.baseline)
 

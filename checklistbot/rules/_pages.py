@@ -12,6 +12,7 @@ from checklistbot.rules.base import Language, Rule
 _WORDS: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "fires": "Verdict when it fires", "waivable": "Can be waived", "yes": "yes", "no": "no, nor ignored, switched off or lowered",
+        "override": "Override on a pull request", "two": "two people with maintain or admin, each with a reason",
         "leak": "About one customer's text reaching another: the baseline covers it for 30 days at most.", "subsumes": "Also speaks for",
         "affected": "Affected", "fixed": "Fixed in", "floor": "policy asks for {floor}", "unfixed": "no release", "every": "every release",
         "basis": "Evidence", "source": "bounds read in releases", "report": "bounds from a report", "estimate": "bounds estimated",
@@ -22,6 +23,7 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
     },
     "ko": {
         "fires": "해당할 때의 판정", "waivable": "예외 처리", "yes": "가능", "no": "불가(무시, 끄기, 낮추기도 안 됨)",
+        "override": "풀 리퀘스트에서의 긴급 통과", "two": "maintain 또는 admin 권한을 가진 두 사람이 각자 사유를 적어야 함",
         "leak": "한 고객의 텍스트가 다른 고객에게 닿는 문제입니다. 베이스라인으로는 최대 30일까지만 유예됩니다.", "subsumes": "함께 다루는 권고",
         "affected": "영향받는 버전", "fixed": "수정 버전", "floor": "정책은 {floor} 이상을 요구", "unfixed": "없음", "every": "모든 버전",
         "basis": "근거", "source": "릴리스에서 확인한 범위", "report": "보고된 범위", "estimate": "추정한 범위",
@@ -31,6 +33,17 @@ _WORDS: Final[dict[Language, dict[str, str]]] = {
         "block": "차단", "warn": "경고", "note": "참고", "unknown": "알 수 없음", "pass": "통과", "reported": "알리는 규칙",
     },
 }  # fmt: skip
+
+
+def address(rule: str, advisory: str | None, language: Language) -> str | None:
+    """Where the page about a finding is published: the advisory's where it names one; None where no repository is known."""
+    from checklistbot import resources
+
+    repository = resources.repository()
+    if not repository:
+        return None
+    folder = f"{repository}/blob/main/docs/{'ko/' if language == 'ko' else ''}"
+    return f"{folder}advisories.md#{advisory}" if advisory else f"{folder}rules/{rule}.md"
 
 
 def word(language: Language, key: str) -> str:
@@ -43,6 +56,8 @@ def rule_facts(rule: Rule, language: Language) -> Iterator[tuple[str, str]]:
     words = _WORDS[language]
     yield words["fires"], words[rule.fires]
     yield words["waivable"], words["yes" if rule.waivable else "no"]
+    if rule.two_people:
+        yield words["override"], words["two"]
     if rule.subsumes:
         yield words["subsumes"], ", ".join(rule.subsumes)
 

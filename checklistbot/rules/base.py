@@ -75,6 +75,7 @@ class Rule:
     ``compare`` tells whether a finding that the base has as well got worse. ``subsumes`` names the advisories whose cause this rule
     reports itself: one cause, one finding. ``summary`` is the first sentence of the rule's page, ``page`` its other paragraphs, by language.
     ``fires`` is the gravest verdict it can give. A rule that is not ``waivable`` can be neither waived, ignored, switched off nor lowered.
+    ``two_people`` marks rules whose findings one person alone cannot override on a pull request (operations-and-attacks 16).
     ``leak`` marks findings about one customer's text reaching another: they cannot be baselined for longer than 30 days.
     """
 
@@ -87,6 +88,7 @@ class Rule:
     fires: Verdict = "warn"
     waivable: bool = True
     leak: bool = False
+    two_people: bool = False
 
 
 def titled(text: str) -> str:

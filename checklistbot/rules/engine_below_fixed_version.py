@@ -215,6 +215,7 @@ RULE = Rule(
     compare=_compare,
     fires="block",
     waivable=False,
+    two_people=True,
     leak=True,
     subsumes=("sglang-pd-rejected-prefill-handoff", "sglang-pd-rejected-request-reported-success"),
     page={

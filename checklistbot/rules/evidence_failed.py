@@ -47,6 +47,7 @@ RULE = Rule(
     evaluate,
     fires="block",
     waivable=False,
+    two_people=True,
     leak=True,
     page={
         "en": (
