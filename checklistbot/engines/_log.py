@@ -30,7 +30,7 @@ class Record:
     ``number`` is its first line, counted from 1. ``stream`` names the container, pod or unit that wrote it (""
     where the log does not say), ``rank`` the process or rank ("TP0", "DP1 TP3", "EngineCore_DP0 pid=7"),
     ``seconds`` its time on the log's own clock. ``fresh`` is true if the line bore a prefix of its own, ``comment``
-    if it stood behind a ``#``.
+    if it stood behind a ``#``, ``own`` if a module of vLLM signed it: a command in it is advice, not a launch.
     """
 
     number: int
@@ -41,6 +41,7 @@ class Record:
     fresh: bool = False
     comment: bool = False
     raw_length: int = 0
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

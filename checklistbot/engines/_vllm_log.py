@@ -84,6 +84,11 @@ _CUT_DUMP = lazy_pattern(
 #: The images start the server by themselves: what follows them are its arguments, the model first.
 _SERVE = lazy_pattern(r"(?:vllm serve|vllm/vllm-openai:[\w.-]{1,128})\s{1,20}(?!-)([\w./:@~-]{2,512})")
 _PYTHON = lazy_pattern(r"(?<![\w.])(?:LLM|AsyncEngineArgs|EngineArgs)\(\s{0,8}(?=model ?=)")
+#: In a sentence ("Restart vllm serve with --enable-scale-out") no model, path or option follows at once.
+_LAUNCH = lazy_pattern(
+    r"vllm serve(?:\s{1,20}(?!(?:with|using|by|and|or|for|to|in|on)\b)"
+    r"(?:[-$\"'{<\\]|[^\s,;]{0,256}[/\d_.$-]|[\w:@~]{2,128}\s{1,20}(?:\\|-))|\s{0,8}\Z)"
+)
 _LAST_WORD = lazy_pattern(r"\s((?:/|\./|~)[\w./:@~-]{2,512}|[\w.-]{2,100}/[\w.-]{2,200})\Z")
 _ENTRY = ("vllm serve", "vllm.entrypoints", "vllm/vllm-openai", "dynamo.vllm")
 _FATAL = (
@@ -290,6 +295,8 @@ def _details(text: str) -> Iterator[Said]:
 def _command(text: str) -> Iterator[Said]:
     """A launch command, an argument list, or flags quoted in prose."""
     entry = any(words in text for words in _ENTRY)
+    if entry and "vllm serve" in text and not _LAUNCH.search(text):
+        return
     own = any(words in text for words in _OWN_FLAGS)
     if not (entry or own) or any(words in text for words in _NOT_A_COMMAND):
         return
@@ -306,7 +313,8 @@ def _command(text: str) -> Iterator[Said]:
 def _read(record: Record) -> Iterator[Said]:
     text = record.text
     yield from _dumps(text)
-    yield from _command(text)
+    if not record.own:
+        yield from _command(text)
     yield from _python(text)
     yield from _pool(text)
     yield from _fatal(text)

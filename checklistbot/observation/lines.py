@@ -83,6 +83,7 @@ class _Prefix:
     seconds: float | None = None
     fresh: bool = False
     comment: bool = False
+    own: bool = False
 
 
 def seconds_of(clock: str) -> float | None:
@@ -155,6 +156,7 @@ def _take_word(text: str, prefix: _Prefix) -> int:
     """A prefix that begins with a letter."""
     if match := _VLLM.match(text):
         prefix.seconds = seconds_of(match[2]) if match[2] else prefix.seconds
+        prefix.own = True
     elif match := _SYSLOG.match(text):
         prefix.stream = prefix.stream or match[2]
     elif (match := _COMPOSE.match(text)) and match[1] not in _NO_SERVICE:
@@ -244,5 +246,13 @@ def _pieces(number: int, text: str, origin: str, length: int) -> Iterator[Record
             part = strip(part, prefix)
         prefix.fresh = prefix.fresh or _MARK.match(part) is not None
         yield Record(
-            number, part.rstrip(), prefix.stream, prefix.rank, prefix.seconds, prefix.fresh, prefix.comment, length
+            number,
+            part.rstrip(),
+            prefix.stream,
+            prefix.rank,
+            prefix.seconds,
+            prefix.fresh,
+            prefix.comment,
+            length,
+            prefix.own,
         )

@@ -123,3 +123,23 @@ def test_a_call_in_a_traceback_begins_no_start() -> None:
     )
     assert reading.earlier == ()
     assert reading.servers[0].kv_pool_tokens.value == 1600
+
+
+@pytest.mark.parametrize(
+    "advice",
+    [
+        "(APIServer pid=7) INFO 10-02 07:01:10 [factories.py:89] Scale-out is disabled. Restart vllm serve with --enable-scale-out.",
+        "Restart vllm serve with --enable-scale-out to enable them.",
+        "(APIServer pid=7) INFO 10-02 07:01:10 [a.py:1] for example: vllm serve acme/Heron --max-model-len 1024",
+    ],
+)
+def test_advice_of_a_running_engine_is_no_launch(advice: str) -> None:
+    log = (
+        "(APIServer pid=7) INFO 10-02 07:00:01 [utils.py:1] non-default args: {'model': 'acme/Otter', 'max_model_len': 8192}\n"
+        "(EngineCore pid=9) INFO 10-02 07:01:00 [kv_cache_utils.py:1] GPU KV cache size: 70,016 tokens, "
+        "Maximum concurrency for 8,192 tokens per request: 8.55x\n"
+    )
+    reading = read_log(io.BytesIO(f"{log}{advice}\n".encode()), "boot.log")
+    assert reading.earlier == ()
+    (server,) = reading.servers
+    assert (server.model.value, server.kv_pool_tokens.value, server.context_length.value) == ("acme/Otter", 70016, 8192)
