@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -76,7 +76,8 @@ def command(
         sources=sources,
         evidence=shared.read_evidence(evidence),
     )
-    shared.write_output(_render(check, facts, config, settings, form), output)
+    root = tree.prefix if tree is not None else ""
+    shared.write_output(_render(check, facts, settings.language(config), settings, form, root), output)
     shared.tell(settings, facts.skipped)
     reached = rules.failing(check, config, settings.now().date(), fail_on=fail_on)
     return shared.ending(facts, 1 if reached else 0)
@@ -111,17 +112,20 @@ def _endpoints(settings: shared.Settings, config: Config, named: Inputs, base: T
     return of_work_tree(config, named, os.environ, base=known)
 
 
-def _render(check: Check, facts: Facts, config: Config, settings: shared.Settings, form: str) -> str:
-    import importlib
-
-    language = settings.language(config)
+def _render(
+    check: Check, facts: Facts, language: Literal["en", "ko"], settings: shared.Settings, form: str, root: str
+) -> str:
+    """The check in that format; ``root`` is PATH in its repository, for formats whose paths must be relative to that."""
     if form == "text":
         from checklistbot.report.terminal import render_check
 
-        return render_check(check, facts, language=language, color=settings.colored())
+        return render_check(
+            check, facts, language=language, color=settings.colored(), everything=bool(settings.verbose)
+        )
+    import importlib
+
     module = importlib.import_module(f"checklistbot.report.{form}")
     if form == "json":
-        text: str = module.dump(check.to_json())
-    else:
-        text = module.render_check(check, facts, language=language)
-    return text
+        return str(module.dump(check.to_json()))
+    placed = {"root": root} if form in ("sarif", "github") else {}
+    return str(module.render_check(check, facts, language=language, **placed))

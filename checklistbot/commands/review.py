@@ -96,7 +96,7 @@ def run_review(options: ReviewOptions) -> ReviewOutcome:
     config, config_notices = _config(options, sides)
     report, prompt = _report(options, sides, config, config_notices, now, deadline)
     language = options.lang or config.lang
-    body = _comment(report, options, language, now)
+    body = _comment(report, options, language, now, sides.head.prefix)
     marker = _marker(report, body, config, options, now, prompt)
     output = _write(report, join(body, marker), options)
     if options.show:
@@ -301,13 +301,13 @@ def _history(options: ReviewOptions, sides: _Sides, config: Config) -> Changed |
 # --- what comes out ----------------------------------------------------------------------------------------------------
 
 
-def _comment(report: Report, options: ReviewOptions, language: Literal["en", "ko"], now: datetime) -> str:
+def _comment(report: Report, options: ReviewOptions, language: Literal["en", "ko"], now: datetime, root: str) -> str:
     from checklistbot.report import markdown
 
     links = None
     if options.repository and report.head.commit:
         server = options.environ.get("GITHUB_SERVER_URL") or "https://github.com"
-        links = markdown.Links(server, options.repository, report.head.commit)
+        links = markdown.Links(server, options.repository, report.head.commit, root)
     return markdown.render(report, language=language, links=links, now=now)
 
 

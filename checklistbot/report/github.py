@@ -44,7 +44,7 @@ def commands(check: Check, facts: Facts, *, language: Language, root: str = "") 
 def _command(kind: str, finding: Finding, where: Location | None, root: str) -> str:
     properties = []
     if where is not None:
-        path = workflow_property(f"{root.strip('/')}/{where.path}" if root.strip("/.") else where.path)
+        path = workflow_property(places.full(where.path, root))
         properties += [f"file={path}"] if path else []
         properties += [f"line={where.line}"] if path and where.line else []
     properties.append(f"title={workflow_property(f'checklistbot: {finding.title}')}")

@@ -358,7 +358,24 @@ def _policy(seen: View, words: Words) -> Iterator[Line]:
         yield words.line("headline.override_until", time=broken.until)
     if seen.standing == "block" and (broken is None or not broken.in_force):
         label = state.override_label
-        yield words.line("headline.override_label", label=code(label)) if label else words.line("headline.override")
+        if label:
+            yield words.line("headline.override_label", label=code(label))
+        else:
+            yield _waiver(seen, words)
+
+
+def _waiver(seen: View, words: Words) -> Line:
+    """How to override where no label is listened to, and which rules cannot be waived."""
+    from checklistbot import rules
+
+    known = rules.registry()
+    blocking = dict.fromkeys(finding.rule for finding in seen.findings if weight(finding) == "block")
+    firm = [rule for rule in blocking if rule in known and not known[rule].waivable]
+    if not firm:
+        return words.line("headline.override")
+    if len(firm) == len(blocking):
+        return words.line("headline.override_none")
+    return words.line("headline.override_but", rules=join([code(rule) for rule in firm], ", "))
 
 
 def _new(seen: View, words: Words) -> Line:

@@ -53,7 +53,7 @@ class Links:
 
     def url(self, path: str, line: int | None) -> str | None:
         """The address of a line in the head commit; None for what is no file of the repository."""
-        full = f"{self.root.strip('/')}/{path}" if self.root.strip("/.") else path
+        full = places.full(path, self.root)
         hides_a_secret = encode.SECRET in encode.clean(full, limit=4_096)
         if hides_a_secret or not places.inside(full):
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from checklistbot.config import FILE_NAME
 from checklistbot.model import Facts, Finding, Location
 
 
@@ -14,6 +15,12 @@ def of(finding: Finding, facts: Facts) -> Location | None:
         if named and deployment.file and inside(deployment.file):
             return Location(deployment.file, deployment.line)
     return None
+
+
+def full(path: str, root: str) -> str:
+    """A path relative to PATH as one relative to the repository, ``root`` being PATH there. The config lies at the top, whatever PATH is."""
+    folder = root.strip("/")
+    return f"{folder}/{path}" if folder.strip(".") and path != FILE_NAME else path
 
 
 def inside(path: str) -> bool:

@@ -95,7 +95,7 @@ def _location(where: Location, root: str) -> dict[str, Any]:
 
 
 def _uri(path: str, root: str) -> str:
-    return encode.link_target(f"{root.strip('/')}/{path}" if root.strip("/.") else path)
+    return encode.link_target(places.full(path, root))
 
 
 def _fingerprint(finding: Finding, where: Location, root: str) -> str:

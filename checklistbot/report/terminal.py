@@ -34,11 +34,20 @@ def render_review(report: Report, *, language: Language, color: bool = False, wi
 
 
 def render_check(
-    check: Check, facts: Facts, *, language: Language, color: bool = False, width: int | None = None
+    check: Check,
+    facts: Facts,
+    *,
+    language: Language,
+    color: bool = False,
+    width: int | None = None,
+    everything: bool = False,
 ) -> str:
-    """Findings on one state, each with its place, then the counts."""
+    """The verdict and the counts, then the findings on one state, each with its place.
+
+    Quiet where all is well: what passed, and what a deployment has beyond three findings, is told with ``everything`` only.
+    """
     seen, words = view(check_report(check, facts)), Words(language)
-    return _printed([*_top(seen, words), *_groups(seen, words, facts=False)], color, width)
+    return _printed([*_top(seen, words), *_found(seen, words, everything)], color, width)
 
 
 # --- drawing ---------------------------------------------------------------------------------------------------------
@@ -95,18 +104,44 @@ def _top(seen: View, words: Words) -> Iterator[RenderableType]:
         yield _text(describe.notice(notice, words), "dim")
 
 
-def _groups(seen: View, words: Words, *, facts: bool = True) -> Iterator[RenderableType]:
+def _groups(seen: View, words: Words) -> Iterator[RenderableType]:
     for group in seen.groups:
-        title = join([words.line(f"mark.{group.standing}"), subject(group, words)], " ")
-        yield ""
-        yield _text(title, _STYLES[group.standing])
-        if facts:
-            yield from _tables(group, words)
-        shown = [f for f in (*group.grave, *group.light) if not facts or weight(f) != "pass"]
-        for finding in shown:
+        yield from _title(group, words)
+        yield from _tables(group, words)
+        for finding in group.grave:
             yield from _finding(finding, words)
     for finding in seen.loose:
         yield from _finding(finding, words)
+
+
+def _title(group: Group, words: Words) -> Iterator[RenderableType]:
+    title = join([words.line(f"mark.{group.standing}"), subject(group, words)], " ")
+    yield ""
+    yield _text(title, _STYLES[group.standing])
+
+
+def _found(seen: View, words: Words, everything: bool) -> Iterator[RenderableType]:
+    """The findings of a check by group. What blocks is never folded."""
+    for group in seen.groups:
+        found = [f for f in (*group.grave, *group.light) if everything or not _quiet(f)]
+        folded = [] if everything else [f for f in found if f.parameters.get("folded") is True and weight(f) != "block"]
+        if not found:
+            continue
+        yield from _title(group, words)
+        for finding in found:
+            if finding not in folded:
+                yield from _finding(finding, words)
+        if folded:
+            rules = join([code(rule) for rule in dict.fromkeys(map(describe.rule, folded))], ", ")
+            yield ""
+            yield _text(words.line("finding.folded", n=len(folded), rules=rules), "dim")
+    for finding in seen.loose:
+        yield from _finding(finding, words)
+
+
+def _quiet(finding: Finding) -> bool:
+    """True for what simply passed: nobody has to read it."""
+    return finding.verdict == "pass" and finding.status != "fixed"
 
 
 def _tables(group: Group, words: Words) -> Iterator[Table]:
