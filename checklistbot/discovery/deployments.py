@@ -37,6 +37,19 @@ def discover(tree: Tree, exclude: Sequence[str] = ()) -> Discovered:
     skipped: list[Skipped] = []
     texts = dict(_texts(tree, exclude, skipped))
     consumed = _consumed(tree, texts)
+    with limits.stored():
+        found = _found(tree, texts, consumed, skipped)
+    found = _run_by_manifests(found)
+    found = [pair for pair in found if pair[0].format != "engine-config" or not _referenced(pair[0].path, texts)]
+    deployments = named(merged(paired([pair for pair in found if not _embeds(pair[1])])))
+    # Files may be met again while others are read (configs, env files), so the tree's own list comes last.
+    return Discovered(tuple(deployments), tuple(dict.fromkeys([*tree.skipped, *skipped])), tree.files_seen)
+
+
+def _found(
+    tree: Tree, texts: dict[str, str], consumed: dict[str, set[str]], skipped: list[Skipped]
+) -> list[tuple[Launch, Deployment]]:
+    """What each file starts, by each format that claims it."""
     found: list[tuple[Launch, Deployment]] = []
     for path, body in texts.items():
         for form in _claiming(path, body):
@@ -49,10 +62,17 @@ def discover(tree: Tree, exclude: Sequence[str] = ()) -> Discovered:
                         skipped.append(Skipped(path, f"{limits.UNREAD}{form.name}"))
                 if left_out:
                     skipped.append(Skipped(path, limits.TOO_MUCH))
-    found = [pair for pair in found if pair[0].format != "engine-config" or not _referenced(pair[0].path, texts)]
-    deployments = named(merged(paired([pair for pair in found if not _embeds(pair[1])])))
-    # Files may be met again while others are read (configs, env files), so the tree's own list comes last.
-    return Discovered(tuple(deployments), tuple(dict.fromkeys([*tree.skipped, *skipped])), tree.files_seen)
+    return found
+
+
+def _run_by_manifests(found: list[tuple[Launch, Deployment]]) -> list[tuple[Launch, Deployment]]:
+    """A script that a service, an image or a unit runs is what that one starts, not a deployment of its own beside it."""
+    run = {(launch.path, launch.line) for launch, _ in found if launch.format in _RUN_SCRIPTS}
+    return [pair for pair in found if pair[0].format != "shell" or (pair[0].path, pair[0].line) not in run]
+
+
+#: Formats that report a script's server at its line in the script.
+_RUN_SCRIPTS: Final = frozenset(("compose", "dockerfile", "systemd", "supervisord"))
 
 
 def _texts(tree: Tree, exclude: Sequence[str], skipped: list[Skipped]) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Final
 
 #: The reason as ``skipped`` shows it.
@@ -19,7 +20,21 @@ UNREAD: Final = "could not be read as "
 MAX_VALUE: Final = 64 * 1024
 _MAX_WORK: Final = 10_000_000
 
+#: What all Python files of one state may cost together (steps of ``pymachine``); a monorepo of libraries that name engines holds hundreds.
+_SHARED: Final = 400_000
+#: What a file gets when the common store is empty: ten times what any labelled launcher needs.
+_LEAST: Final = 2_000
+
+_store: ContextVar[_Store | None] = ContextVar("store", default=None)
 _watching: ContextVar[list[bool] | None] = ContextVar("watching", default=None)
+
+
+@dataclass(slots=True)
+class _Store:
+    """What the files of one state share: the steps that are left, and where their imports lead."""
+
+    steps: int = _SHARED
+    modules: dict[tuple[str, str, int], str | None] = field(default_factory=dict)
 
 
 class TooMuch(ValueError):
@@ -31,6 +46,35 @@ def gave_up() -> None:
     seen = _watching.get()
     if seen is not None:
         seen.append(True)
+
+
+@contextmanager
+def stored() -> Iterator[None]:
+    """Within the block all files draw their steps from one store."""
+    token = _store.set(_Store())
+    try:
+        yield
+    finally:
+        _store.reset(token)
+
+
+def allowance(steps: int) -> int:
+    """How many of the steps that one file may take are left for it; never fewer than a plain launcher needs."""
+    store = _store.get()
+    return max(_LEAST, steps if store is None else min(steps, store.steps))
+
+
+def spend(steps: int) -> None:
+    """Takes what a file has used out of the store."""
+    store = _store.get()
+    if store is not None:
+        store.steps -= steps
+
+
+def modules() -> dict[tuple[str, str, int], str | None]:
+    """Where imports were found to lead: (folder, name, level) to a path, or None; for the whole state where there is one."""
+    store = _store.get()
+    return {} if store is None else store.modules
 
 
 @contextmanager

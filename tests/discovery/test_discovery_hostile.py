@@ -11,8 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from memory_tree import MemoryTree
 
+from checklistbot.discovery import discover, limits
 from checklistbot.discovery.base import Format
-from checklistbot.discovery.interpret import gotemplate, hcl, nixlang
+from checklistbot.discovery.interpret import gotemplate, hcl, nixlang, pymachine
 
 PYTHON = """
 import os, subprocess, argparse
@@ -335,3 +336,31 @@ def test_files_outside_the_tree_stay_unknown(name: str, text: str) -> None:
     tree = MemoryTree({path: text})
     (launch,) = form(name).launches(tree, path, text)
     assert launch.argv[-1].text is None
+
+
+# --- many Python files ------------------------------------------------------------------------------------------------
+
+_LOOP = """ENGINE = 'sglang'
+{start}
+for a in range(200):
+    for b in range(200):
+        for c in range(200):
+            x = [a, b, c]
+"""
+_LAUNCHER = "import subprocess\nsubprocess.run(['vllm', 'serve', 'acme/Otter', '--max-model-len', '8192'])\n"
+
+
+def test_a_library_that_starts_nothing_is_not_called_unread() -> None:
+    assert not discover(MemoryTree({"engine.py": _LOOP.format(start="")})).skipped
+    (skipped,) = discover(MemoryTree({"engine.py": _LOOP.format(start="import subprocess")})).skipped
+    assert skipped.reason == limits.TOO_MUCH
+
+
+def test_all_python_files_draw_from_one_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    spend = limits.spend
+    monkeypatch.setattr(pymachine, "spend", lambda steps: (taken.append(steps), spend(steps)))
+    files = {f"engine{n:02}.py": _LOOP.format(start="import subprocess") for n in range(40)}
+    found = discover(MemoryTree({**files, "zz_last.py": _LAUNCHER}))
+    assert [d.context_length.value for d in found.deployments] == [8192], "the last of many is still read"
+    assert sum(taken) < 500_000

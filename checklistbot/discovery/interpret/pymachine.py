@@ -13,6 +13,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from checklistbot.discovery.interpret.marks import Place, has_mark, mark, without_marks
@@ -34,9 +35,11 @@ from checklistbot.discovery.interpret.pyvalues import (
     Unk,
     Value,
 )
+from checklistbot.discovery.limits import allowance, modules, spend
 from checklistbot.discovery.tree import Tree, Unreadable
 
-STEPS: Final = 150_000
+#: The hungriest labelled launcher takes 200.
+STEPS: Final = 30_000
 DEPTH: Final = 40
 ITERATIONS: Final = 256
 MAX_MODULES: Final = 40
@@ -55,6 +58,18 @@ class Leave(Exception):
         super().__init__(kind)
         self.kind = kind
         self.value = value
+
+
+def _is_classvar(annotation: ast.expr) -> bool:
+    outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    text = outer.value if isinstance(outer, ast.Constant) else getattr(outer, "id", getattr(outer, "attr", ""))
+    return isinstance(text, str) and "ClassVar" in text[:20]
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> list[ast.stmt]:
+    """A module's statements: in a package the same few modules are imported by each entry file."""
+    return ast.parse(without_marks(text)).body
 
 
 @dataclass(slots=True)
@@ -92,7 +107,7 @@ class Machine:
         self.tree = tree
         self.entry = entry
         self.hook = hook
-        self.steps = STEPS
+        self.steps = self._granted = STEPS
         self.frames: list[Frame] = []
         self.modules: dict[str, Module | None] = {}
         self.reached: set[int] = set()
@@ -100,6 +115,7 @@ class Machine:
         self.files: dict[str, Value] = {}
         #: Names of parameters that nobody filled in and that went into a text.
         self.parameters: set[str] = set()
+        self.found = modules()
         self._journals: list[dict[int, tuple[Cell, Any]]] = []
 
     # --- places and state ---------------------------------------------------------------------------------------------
@@ -122,6 +138,14 @@ class Machine:
         self.steps -= 1
         if self.steps <= 0:
             raise Exhausted
+
+    def grant(self, steps: int) -> None:
+        """At most so many steps, fewer where the common store runs low, and always the few that a plain launcher needs."""
+        self.steps = self._granted = allowance(steps)
+
+    def settle(self) -> None:
+        """The evaluation is over: what it took leaves the common store."""
+        spend(self._granted - self.steps)
 
     def touch(self, cell: Cell) -> None:
         """Remember a cell's state before it changes, for branches that are merged or undone."""
@@ -185,13 +209,20 @@ class Machine:
 
     def parse(self, path: str) -> list[ast.stmt] | None:
         try:
-            return ast.parse(without_marks(self.tree.read(path))).body
+            return _parsed(self.tree.read(path))
         except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 
     def find_module(self, dotted: str, level: int) -> str | None:
         """The tree's file of a module name, searched beside the importing file, above it, and under src/."""
         here = posixpath.dirname(self.frame.path)
+        key = (here, dotted, level)
+        if key not in self.found:
+            self.found[key] = self._search(here, dotted, level)
+        found = self.found[key]
+        return self._search(here, dotted, level, self.frame.path) if found == self.frame.path else found
+
+    def _search(self, here: str, dotted: str, level: int, but: str = "") -> str | None:
         relative = dotted.replace(".", "/")
         if level:
             folder = here
@@ -206,7 +237,7 @@ class Machine:
         for folder in folders:
             base = posixpath.join(folder, relative) if relative else folder
             for path in (f"{base}.py", posixpath.join(base, "__init__.py")):
-                if path != self.frame.path and self.tree.exists(path):
+                if path != but and self.tree.exists(path):
                     return path
         return None
 
@@ -233,11 +264,7 @@ class Machine:
 
     def do_AnnAssign(self, node: ast.AnnAssign) -> None:
         body_of = self.frame.body_of
-        if (
-            isinstance(node.target, ast.Name)
-            and body_of is not None
-            and "ClassVar" not in ast.dump(node.annotation)[:200]
-        ):
+        if isinstance(node.target, ast.Name) and body_of is not None and not _is_classvar(node.annotation):
             body_of.fields.append(node.target.id)
         if node.value is not None:
             self.assign(node.target, self.eval(node.value))
@@ -316,7 +343,9 @@ class Machine:
         owner = self.frame.body_of
         if owner is not None:
             scope = scope.parent or scope
-        return Func(self.place(node), node, scope, self.frame.path, defaults, keyword, decorators, owner)
+        return Func(
+            self.place(node), node, scope, self.frame.path, defaults, keyword, decorators, owner, self.frame.func
+        )
 
     def do_ClassDef(self, node: ast.ClassDef) -> None:
         bases = [self.eval(base) for base in node.bases if not isinstance(base, ast.Starred)]

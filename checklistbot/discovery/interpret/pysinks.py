@@ -11,7 +11,7 @@ from typing import Final
 
 from checklistbot.discovery.interpret import platforms, pyengines
 from checklistbot.discovery.interpret.marks import Place, has_mark, settled, without_marks, word
-from checklistbot.discovery.interpret.pymachine import Call, Exhausted, Leave, Machine
+from checklistbot.discovery.interpret.pymachine import DEPTH, STEPS, Call, Exhausted, Leave, Machine
 from checklistbot.discovery.interpret.pyvalues import Cls, Const, Func, Inst, Map, Obj, Seq, Unk, Value
 from checklistbot.discovery.limits import gave_up
 from checklistbot.discovery.tree import Tree, Unreadable
@@ -55,6 +55,12 @@ _EXEC = lazy_pattern(r"os\.(?:exec|spawn)([lv])(p?)(e?)$")
 _VERB = lazy_pattern(
     r"(?:^|[._])(?:run|exec|execute|launch|start|spawn|submit|popen|serve|system|sudo|check_call|call)(?:_\w+)?$",
     re.IGNORECASE,
+)
+#: What a file that starts something holds somewhere: a way to run a command, an engine's class, a platform that makes a server of it.
+#: Without one a file can only hand words to a helper; it gets few steps, and says nothing when they run out.
+_STARTER = lazy_pattern(
+    r"subprocess|os\.(?:system|popen|exec|spawn|posix_spawn)|[Pp]open|getoutput|get_ipython|launch_server|execute_shell|pexpect"
+    r"|LLM\(|Engine\(|ServerArgs|EngineArgs|Llama\(|LLMConfig|HuggingFaceModel|docker\.|paramiko|\.serve\(|@modal|\.remote\(|\.options\("
 )
 _MODEL_FLAGS: Final = frozenset(
     {"--model", "--model-path", "--model_path", "-m", "--model-id", "--model-tag", "--model_name_or_path"}
@@ -123,6 +129,7 @@ class Finder:
         self.cells: list[tuple[str, Place]] = []
         self.cell_lines: list[list[int]] = []
         self.header = ""
+        self.starter = True
         self._instances: dict[int, Value] = {}
         self._made: list[tuple[Obj, Launch]] = []
 
@@ -138,15 +145,20 @@ class Finder:
         except (SyntaxError, ValueError):
             return []
         self.header = text[:4_000]
+        self.starter = _STARTER.search(text) is not None
         return self.run(body)
 
     def run(self, body: list[ast.stmt]) -> list[Launch]:
         machine = self.machine
+        machine.grant(STEPS if self.starter else 0)
         try:
             machine.run_entry(body)
             self._run_unreached()
         except (Exhausted, RecursionError):
-            gave_up()
+            if self.starter:
+                gave_up()
+        finally:
+            machine.settle()
         return [launch for launch in self.found if not self._is_library(launch)]
 
     # --- functions that nothing calls -----------------------------------------------------------------------------------
@@ -164,6 +176,15 @@ class Finder:
         for func in sorted(own, key=lambda f: f.name in mentioned):
             if id(func.node) not in self.machine.reached and func.name != "__init__":
                 self._run_function(func)
+        self._run_inner(len(own))
+
+    def _run_inner(self, seen: int) -> None:
+        """Functions that a function defines and hands to a platform (a web application's start-up event, a thread)."""
+        while len(own := [f for f in self.machine.functions if f.path == self.path]) > seen:
+            later, seen = own[seen:], len(own)
+            for func in later:
+                if id(func.node) not in self.machine.reached and func.name != "__init__":
+                    self._run_function(func)
 
     def _run_function(self, func: Func) -> None:
         machine = self.machine
@@ -329,6 +350,10 @@ class Finder:
         functions = [f.func for f in reversed(self.machine.frames) if f.func is not None]
         if func is not None:
             functions.insert(0, func)
+        outer = functions[-1].outer if functions else None
+        while outer is not None and len(functions) < DEPTH:
+            functions.append(outer)
+            outer = outer.outer
         stem = posixpath.splitext(posixpath.basename(self.path))[0]
         launch = Launch((), place[0], place[1], stem, env=env if env is not None else self._env(None), format="python")
         return platforms.surround(self, launch, functions)

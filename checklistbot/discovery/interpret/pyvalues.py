@@ -84,6 +84,8 @@ class Func(Value):
     keyword_defaults: dict[str, Value]
     decorators: list[Value] = field(default_factory=list)
     owner: Cls | None = None
+    #: The function in whose body this one is defined.
+    outer: Func | None = None
 
     @property
     def name(self) -> str:
