@@ -122,7 +122,20 @@ def _settle(deployment: Deployment, config: Config) -> Deployment:
     for name, located in (settings.facts if settings else {}).items():
         fact = Fact(located.value, Source("declared", config.path, located.line))
         changes[name] = merge([changes.get(name, deployment.fact(name)), fact], fact)
-    return deployment.replace(**changes) if changes else deployment
+    return _with_gpu(deployment.replace(**changes) if changes else deployment)
+
+
+def _with_gpu(deployment: Deployment) -> Deployment:
+    """The GPU under its id of knowledge/accelerators; what is not there stays as it is written (CONTRACTS)."""
+    name = deployment.gpu.text()
+    if not name:
+        return deployment
+    from checklistbot.knowledge.accelerators import find
+
+    found = find(name)
+    if found is None:
+        return deployment.replace(gpu_known=False)
+    return deployment.replace(gpu=deployment.gpu.replace(value=found.id), gpu_known=True)
 
 
 def _from_image(deployment: Deployment, entry: ImageEntry, config: Config) -> Iterator[tuple[str, Fact]]:
@@ -393,7 +406,9 @@ def _attach_named(members: list[Deployment], named: _Gathering) -> list[Deployme
 
 
 def _finish(deployment: Deployment) -> Deployment:
-    """Derived facts: served context, first rejected length, whether a full-length request fits."""
+    """Derived facts: the GPU's id, served context, first rejected length, whether a full-length request fits."""
+    if deployment.gpu.kind == "observed":
+        deployment = _with_gpu(deployment)
     engine = engines.get(deployment.engine.text())
     first = engine.first_rejected_length(deployment) if engine else None
     pool, length = deployment.kv_pool_tokens, deployment.context_length.number()

@@ -18,7 +18,8 @@ from checklistbot.discovery import discover
 from checklistbot.discovery.git import Repository, find_top
 from checklistbot.discovery.git import repository as open_repository
 from checklistbot.discovery.tree import open_tree, resolve
-from checklistbot.model import Deployment
+from checklistbot.knowledge.accelerators import find
+from checklistbot.model import Deployment, Scalar
 
 #: Facts that decide how large a pool is; a changed context length does not (it does on vLLM V0 and old hybrids: compare.py).
 INPUT_FACTS: Final = (
@@ -74,12 +75,19 @@ def changed_between(before: Sequence[Deployment]) -> Callable[[Deployment], froz
 
 
 def _differing(before: Deployment, after: Deployment) -> list[str]:
-    names = [n for n in INPUT_FACTS if before.fact(n).value != after.fact(n).value and after.fact(n).kind != "observed"]
+    names = [n for n in INPUT_FACTS if _value(before, n) != _value(after, n) and after.fact(n).kind != "observed"]
     for name in INPUT_FLAGS:
         old, new = before.flag(name), after.flag(name)
         if (old.value if old else None, old is None) != (new.value if new else None, new is None):
             names.append(name.replace("-", "_"))
     return names
+
+
+def _value(deployment: Deployment, name: str) -> Scalar | None:
+    """A fact's value; a GPU under its id, however it is written."""
+    value = deployment.fact(name).value
+    known = find(str(value)) if name == "gpu" and value is not None else None
+    return known.id if known else value
 
 
 def file_days(path: Path, revision: str) -> Callable[[str], date | None] | None:

@@ -304,6 +304,8 @@ class Deployment:
     first_rejected_length: int | None = None
     flags: tuple[Flag, ...] = ()
     env: tuple[Flag, ...] = ()
+    #: False where the GPU's name is in no file of knowledge/accelerators/.
+    gpu_known: bool = True
 
     def fact(self, name: str) -> Fact:
         """The fact of that name; raises AttributeError for a name not in FACT_NAMES."""
@@ -343,6 +345,8 @@ class Deployment:
         data.update({name: fact.to_json() for name, fact in self.facts()})
         data["fits_full_context"] = self.fits_full_context
         data["first_rejected_length"] = self.first_rejected_length
+        if not self.gpu_known:
+            data["gpu_known"] = False
         data["flags"] = [flag.to_json() for flag in self.flags]
         data["env"] = [entry.to_json() for entry in self.env]
         return data
@@ -362,6 +366,7 @@ class Deployment:
             first_rejected_length=data.get("first_rejected_length"),
             flags=tuple(Flag.from_json(flag) for flag in data.get("flags", ())),
             env=tuple(Flag.from_json(flag) for flag in data.get("env", ())),
+            gpu_known=data.get("gpu_known", True),
             **facts,
         )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from checklistbot import resources
-from checklistbot.knowledge import advisory, compiled, families, hosts
+from checklistbot.knowledge import accelerators, advisory, compiled, families, hosts
 from checklistbot.strict_yaml import Value
 
 
@@ -17,6 +17,7 @@ def sources() -> dict[str, tuple[Path, Callable[[Value], Any]]]:
         f"{advisory.FOLDER}/{path.name}": (path, advisory.build) for path in advisory.files()
     }
     found[families.FILE] = (resources.folder("knowledge") / families.FILE, families.build)
+    found[accelerators.FILE] = (resources.folder("knowledge") / accelerators.FILE, accelerators.build)
     found[hosts.FILE] = (resources.folder("knowledge") / hosts.FILE, hosts.build)
     return found
 

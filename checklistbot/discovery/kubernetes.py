@@ -33,6 +33,7 @@ from checklistbot.discovery.yaml_docs import (
     words,
 )
 from checklistbot.engines.base import OPEN, Launch, Word
+from checklistbot.knowledge.accelerators import by_instance
 from checklistbot.lazy import pattern
 
 _YAML: Final = (".yaml", ".yml", ".json", ".yaml.tmpl", ".yml.tmpl", ".yaml.in")
@@ -228,19 +229,23 @@ _GPU_LABELS: Final = (
     "gpu-type",
     "gpu_type",
     "node.kubernetes.io/gpu",
+    "karpenter.k8s.aws/instance-gpu-name",
 )
+#: Labels of an instance type, which tells the GPU only if the type is one that is known.
+_INSTANCE_LABELS: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 
 
 def _gpu_name(node: Map) -> Word | None:
     selector = mapping(node.get("nodeSelector"))
-    for label in _GPU_LABELS:
+    for label in (*_GPU_LABELS, *_INSTANCE_LABELS):
         found = word(selector.get(label))
-        if found is not None and found.text:
+        if found is not None and found.text and (label in _GPU_LABELS or by_instance(found.text)):
             return found
     for term in walk(dig(node, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")):
-        if text(term.get("key")) in _GPU_LABELS and text(term.get("operator")) == "In":
+        key = text(term.get("key"))
+        if key in (*_GPU_LABELS, *_INSTANCE_LABELS) and text(term.get("operator")) == "In":
             values = words(term.get("values"))
-            if len(values) == 1:
+            if len(values) == 1 and (key in _GPU_LABELS or by_instance(values[0].text or "")):
                 return settled(values[0])
     return None
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from checklistbot.knowledge.accelerators import find
 from checklistbot.model import Deployment, Fact, Observation, Scalar, Source
 
 #: What a pool depends on, in the order in which it is named.
@@ -120,6 +121,9 @@ def _same(name: str, said: Scalar, theirs: Scalar) -> bool:
     if name == "model":
         return _last(said) == _last(theirs)
     if name == "gpu":
+        known = (find(str(said)), find(str(theirs)))
+        if known[0] and known[1]:
+            return known[0].id == known[1].id
         left_words, right_words = _gpu(said), _gpu(theirs)
         return not left_words or not right_words or bool(left_words & right_words)
     if name == "kv_cache_dtype":
