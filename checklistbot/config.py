@@ -59,6 +59,9 @@ class DeploymentEntry:
     tenancy: Located | None = None
     data: Located | None = None
     upstream_limit: Located | None = None
+    #: "gateway": the gateway in front sets a cache_salt for each tenant and strips the clients' own. It is a field of the request,
+    #: so no flag can tell (operations-and-attacks 9).
+    cache_salt: Located | None = None
     facts: dict[str, Located] = field(default_factory=dict)
 
     def matches(self, deployment: Deployment) -> bool:
@@ -263,6 +266,7 @@ def _deployment(table: Table) -> DeploymentEntry:
         tenancy=_choice(table, "tenancy", ("shared", "dedicated")),
         data=_choice(table, "data", ("public", "internal", "sensitive")),
         upstream_limit=Located(limit_value, limit.line) if limit_value is not None and limit else None,
+        cache_salt=_choice(table, "cache_salt", ("gateway",)),
         facts=_facts(table.table("facts")),
     )
     table.finish()

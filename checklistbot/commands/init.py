@@ -184,6 +184,7 @@ def _deployments(facts: Facts, tree: Tree) -> Iterator[str]:
         yield "    # tenancy: shared       # shared: one engine serves several customers; dedicated: one each"
         yield "    # data: sensitive       # public | internal | sensitive"
         yield "    # upstream_limit: 100000  # a gateway in front rejects longer prompts (tokens)"
+        yield "    # cache_salt: gateway  # the gateway sets a cache_salt for each tenant"
     yield ""
 
 

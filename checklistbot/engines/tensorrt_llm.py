@@ -32,6 +32,9 @@ _TABLE: Table = simple_table(
         "--kv_cache_dtype",
         "--kv_cache_max_tokens",
         "--kv_block_size",
+        "--enable_block_reuse",
+        "--host_cache_size",
+        "--cache_transceiver_backend",
         "--num_postprocess_workers",
         "--extra_llm_api_options --config --extra_engine_args --extra-engine-args",
         "--override_engine_args",
@@ -58,14 +61,20 @@ _FACTS = {
     "pipeline_parallel": build.Given(("pp-size",), integer),
 }
 _MODULES = ("-m tensorrt_llm.commands.serve", "-m dynamo.trtllm", "-m dynamo.trtllm.main")
-#: Keys of the YAML's kv_cache_config → the names of the flags that mean the same.
-_POOL_KEYS = {
-    "max_tokens": "kv-cache-max-tokens",
-    "free_gpu_memory_fraction": "kv-cache-free-gpu-memory-fraction",
-    "dtype": "kv-cache-dtype",
-    "tokens_per_block": "kv-block-size",
+#: Sections of the YAML that are opened up, with the flags that mean the same as their keys.
+_NESTED: dict[str, dict[str, str]] = {
+    "kv_cache_config": {
+        "max_tokens": "kv-cache-max-tokens",
+        "free_gpu_memory_fraction": "kv-cache-free-gpu-memory-fraction",
+        "dtype": "kv-cache-dtype",
+        "tokens_per_block": "kv-block-size",
+    },
+    "cache_transceiver_config": {"backend": "cache-transceiver-backend"},
+    "llm_api_args": {},
+    "build_config": {},
 }
-_NESTED = ("kv_cache_config", "llm_api_args", "build_config")
+#: Switches that are on where nothing is said, so that "false" says something.
+_TOLD_OFF = ("enable_block_reuse",)
 
 
 def _arguments(launch: Launch) -> tuple[Word, ...] | None:
@@ -114,23 +123,23 @@ def _from_file(launch: Launch, arguments: Sequence[Word]) -> Iterator[Word]:
 
 
 def settings(body: str, path: str, line: int) -> Iterator[Word]:
-    """The YAML's keys as flags; ``kv_cache_config`` is opened up."""
+    """The YAML's keys as flags; the sections of ``_NESTED`` are opened up."""
     yield from _settings(_config.load(body, path, line), path)
 
 
 def _settings(found: dict[str, tuple[Any, int]], path: str) -> Iterator[Word]:
     for key, (value, at) in found.items():
         if key in _NESTED and isinstance(value, dict):
-            renamed = _POOL_KEYS if key == "kv_cache_config" else {}
+            renamed = _NESTED[key]
             nested: dict[str, tuple[Any, int]] = {
                 renamed.get(str(name), str(name)): (inner, at) for name, inner in value.items()
             }
             yield from _settings(nested, path)
             continue
-        if isinstance(value, (dict, list)) or value is None or value is False:
+        if isinstance(value, (dict, list)) or value is None or (value is False and key not in _TOLD_OFF):
             continue
         yield Word(f"--{key}", path, at, key)
-        if value is not True:
+        if value is not True or key in _TOLD_OFF:
             yield Word(str(value), path, at, str(value))
 
 

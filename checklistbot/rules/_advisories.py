@@ -78,7 +78,8 @@ def _scene(
 ) -> Scene:
     entry = context.entry(member)
     tenancy = str(entry.tenancy.value) if entry and entry.tenancy else None
-    return Scene(member, members, before.get(member.id), tenancy, context.config)
+    salted = entry is not None and entry.cache_salt is not None
+    return Scene(member, members, before.get(member.id), tenancy, context.config, salted)
 
 
 def _hit(advisory: Advisory, scenes: list[Scene]) -> Hit | None:

@@ -38,6 +38,8 @@ class Scene:
     before: Deployment | None = None
     tenancy: str | None = None
     config: Config = field(default_factory=Config)
+    #: True where the config says that the gateway salts the prefix cache for each tenant.
+    salted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,6 +484,24 @@ def _lmcache(wanted: Mapping[str, Any], scene: Scene) -> Tri:
     return None
 
 
+def _kv_cache_config(wanted: Mapping[str, Any], scene: Scene) -> Tri:
+    """TensorRT-LLM's YAML, where a file of the repository gives it; its defaults are not ours to say."""
+    deployment = scene.deployment
+    results: list[Tri] = []
+    for key, one in wanted.items():
+        name = key.replace("_", "-")
+        given = _given(deployment, name)
+        results.append(_operator(given, flag_value(deployment, name), one, None) if given else None)
+    return _all(results)
+
+
+def _cache_transceiver(wanted: list[str], scene: Scene) -> Tri:
+    value = flag_value(scene.deployment, "cache-transceiver-backend")
+    if value is None or str(value).upper() == "DEFAULT":
+        return None
+    return str(value).upper() in wanted
+
+
 def _storage(wanted: list[str] | Mapping[str, Any], scene: Scene) -> Tri:
     return _uses_library(str(wanted[0]), scene.deployment) if isinstance(wanted, list) else None
 
@@ -494,6 +514,9 @@ def _change(wanted: list[str], scene: Scene) -> Tri:
 
 
 def _policy(wanted: str, scene: Scene) -> Tri:
+    """Whether tenants share a prefix cache: not where one has the engine, nor where each has a salt of its own."""
+    if scene.salted:
+        return False
     return None if scene.tenancy is None else scene.tenancy == "shared"
 
 
@@ -534,8 +557,8 @@ _CONDITIONS: Final[dict[str, Callable[[Any, Scene], Tri]]] = {
     "lmcache": _lmcache,
     "mooncake": _asked,
     "storage": _storage,
-    "kv_cache_config": _asked,
-    "cache_transceiver": _asked,
+    "kv_cache_config": _kv_cache_config,
+    "cache_transceiver": _cache_transceiver,
     "replicas": _replicas,
     "engine_versions": _engine_versions,
     "exposure": _asked,

@@ -22,6 +22,7 @@ deployments:
     tenancy: dedicated
     data: sensitive
     upstream_limit: 600000
+    cache_salt: gateway
     facts: {gpu: H200, engine_version: "0.5.22", memory_fraction: 0.9}
 images: [{match: "registry.lan/vllm:*", engine: vllm, version: "0.27.1", fixes: [some-advisory]}]
 rules: {kv-pool-not-pinned: off, kv-pool-unknown: {severity: block}}
@@ -42,7 +43,8 @@ def test_every_key_of_the_contract_is_read() -> None:
     config = load(WHOLE, "c.yml")
     (entry,) = config.deployments
     assert entry.tenancy == Located("dedicated", 8)
-    assert entry.facts["gpu"] == Located("H200", 11)
+    assert entry.cache_salt == Located("gateway", 11)
+    assert entry.facts["gpu"] == Located("H200", 12)
     assert config.images[0].fixes == ("some-advisory",)
     assert config.rules["kv-pool-not-pinned"].severity == "off"
     assert config.rules["kv-pool-unknown"].severity == "block"
@@ -150,13 +152,13 @@ def test_the_heads_own_config_can_only_make_things_worse() -> None:
     config = load(
         "version: 1\nfail_on: never\nwaivers: [{rule: isolation, reason: x}]\n"
         "images: [{match: '*', version: '9.9', fixes: [a]}]\n"
-        "deployments:\n  - {tenancy: dedicated, data: public, upstream_limit: 5, facts: {kv_pool_tokens: 99}, logs: [a.log]}\n"
+        "deployments:\n  - {tenancy: dedicated, data: public, upstream_limit: 5, cache_salt: gateway, facts: {kv_pool_tokens: 99}, logs: [a.log]}\n"
         "  - {tenancy: shared, data: sensitive, endpoints: ['http://x']}\n",
         "c.yml",
     )
     allowed = only_worse(config)
     claims, worse = allowed.deployments
-    assert (claims.tenancy, claims.data, claims.upstream_limit, claims.facts) == (None, None, None, {})
+    assert (claims.tenancy, claims.data, claims.upstream_limit, claims.cache_salt, claims.facts) == (None,) * 4 + ({},)
     assert [log.value for log in claims.logs] == ["a.log"]
     assert worse.tenancy is not None
     assert worse.endpoints == ()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from checklistbot import engines
+from checklistbot.engines import tensorrt_llm
 from checklistbot.engines._flags import as_flag, human_integer, mask, parse, table
 from checklistbot.engines._images import split, version_of
 from checklistbot.engines.base import Launch, Word
@@ -67,6 +68,18 @@ def deploy(engine: str, command: str, image: str | None = None, **env: str) -> D
 def test_flags_become_facts(engine: str, command: str, facts: dict[str, object]) -> None:
     found = deploy(engine, command)
     assert {name: found.fact(name).value for name in facts} == facts
+
+
+def test_the_yaml_of_tensorrt_llm_is_opened_up() -> None:
+    text = (
+        "max_seq_len: 4096\nkv_cache_config:\n  enable_block_reuse: false\n  max_tokens: 9000\n"
+        "cache_transceiver_config: {backend: UCX}\nenable_attention_dp: false\n"
+    )
+    words = [word.text for word in tensorrt_llm.settings(text, "llm.yaml", 1)]
+    assert words == [
+        *("--max_seq_len", "4096", "--enable_block_reuse", "False", "--kv-cache-max-tokens", "9000"),
+        *("--cache-transceiver-backend", "UCX"),
+    ]
 
 
 def test_a_declared_cap_of_sglang_is_an_upper_bound() -> None:

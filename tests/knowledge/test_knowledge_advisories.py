@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from deployment_factory import FILE, deployment, env, flags
+from deployment_factory import FILE, deployment, env, facts, flags, verdicts
 from jsonschema import Draft202012Validator
 from packaging.version import Version
 
@@ -400,6 +400,30 @@ def test_a_changed_dtype_asks_whether_the_store_was_kept() -> None:
     assert match(one, scene).state == "no"
     assert match(one, replace(scene, before=scene.deployment)).state == "no"
     assert match(one, changed).state == "possible"
+
+
+def test_a_salt_at_the_gateway_settles_the_timing_of_prefixes_and_nothing_else() -> None:
+    one = ALL["vllm-shared-prefix-cache-timing"]
+    scene = replace(built(one), tenancy="shared")
+    assert match(one, scene).state == "definite"
+    assert match(one, replace(scene, salted=True)).state == "no"
+    salted = "deployments: [{match: {}, tenancy: shared, data: sensitive, cache_salt: gateway}]"
+    assert verdicts("isolation", facts(deployment(engine="vllm")), salted) == ["block"]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "state"),
+    [
+        ("trtllm-fp8-kv-reuse", (), "possible"),
+        ("trtllm-fp8-kv-reuse", ("--enable-block-reuse true",), "definite"),
+        ("trtllm-fp8-kv-reuse", ("--enable-block-reuse False",), "no"),
+        ("trtllm-disagg-tp-mismatch", ("--cache-transceiver-backend NIXL",), "no"),
+        ("trtllm-disagg-tp-mismatch", ("--cache-transceiver-backend DEFAULT",), "possible"),
+        ("trtllm-host-cache-foreign-tokens", ("--enable-block-reuse True", "--host-cache-size 0"), "no"),
+    ],
+)
+def test_the_yaml_of_tensorrt_llm_settles_what_it_says(name: str, given: tuple[str, ...], state: str) -> None:
+    assert match(ALL[name], built(ALL[name], given=given)).state == state
 
 
 @pytest.mark.parametrize(
