@@ -1,4 +1,4 @@
-"""Docker compose files: services with their ``.env``, env files, anchors, ``extends`` and overrides."""
+"""Docker compose files: services with their ``.env``, env files, anchors, ``extends``, overrides, and the images that they build."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from checklistbot.discovery import envfile
+from checklistbot.discovery import dockerfile, envfile
 from checklistbot.discovery.base import Format
+from checklistbot.discovery.dockerfile import Stage
 from checklistbot.discovery.kubernetes import overlaid
-from checklistbot.discovery.launches import expand, names_gpus
+from checklistbot.discovery.launches import at_script, expand, launch_token, names_gpus
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.discovery.yaml_docs import Map, Node, Seq, dig, items, mapping, maps, settled, text, words
+from checklistbot.engines import _images
 from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
 
@@ -139,12 +141,94 @@ def _of_service(
         mounted=_mounts(tree, path, service, variables),
         format="compose",
     )
+    built = _built(tree, path, service, variables)
+    if built is not None:
+        yield from _of_image(tree, template, service, built, variables)
+        return
     argv = [*_argv(service.get("entrypoint"), variables), *_argv(service.get("command"), variables)]
     listed = isinstance(service.get("command"), Seq) and "entrypoint" not in service
     named_by_service = listed or any(w.path != path for w in argv[:1]) or not argv
-    for launch in expand(names_gpus(template), argv, tree):
+    for launch in map(at_script, expand(names_gpus(template), argv, tree)):
         bare = not launch.argv or launch.argv[0].shown.startswith("-")
         yield dataclasses.replace(launch, line=service.line - 1) if bare and named_by_service else launch
+
+
+def _built(tree: Tree, path: str, service: Map, variables: Mapping[str, Word]) -> tuple[str, Stage] | None:
+    """The Dockerfile of the tree that the service builds, and the stage of it."""
+    build = service.get("build")
+    context = text(build) or text(dig(build, "context"))
+    if context is None:
+        return None
+    folder = posixpath.normpath(
+        posixpath.join(posixpath.dirname(path), envfile.interpolated(context, variables) or ".")
+    )
+    name = envfile.interpolated(text(dig(build, "dockerfile")) or "Dockerfile", variables)
+    file = posixpath.normpath(posixpath.join(folder, name))
+    given = dig(build, "args")
+    arguments = {
+        key: settled(found)
+        for key, value in mapping(given).items()
+        if (found := _interpolated(value, variables)) is not None and found.text
+    }
+    for entry in words(given) if isinstance(given, Seq) else []:
+        key, equals, value = envfile.interpolated(entry.text or "", variables).partition("=")
+        if equals:
+            arguments[key] = settled(Word(value, entry.path, entry.line, value))
+    try:
+        stage = dockerfile.last_stage(file, tree.read(file), arguments, text(dig(build, "target")))
+    except Unreadable:
+        return None
+    return (file, stage) if stage is not None else None
+
+
+def _of_image(
+    tree: Tree, template: Launch, service: Map, built: tuple[str, Stage], variables: Mapping[str, Word]
+) -> Iterator[Launch]:
+    """A service that runs what its own Dockerfile says; ``command`` and ``entrypoint`` of the service replace the image's."""
+    file, stage = built
+    entrypoint, command = _argv(service.get("entrypoint"), variables), _argv(service.get("command"), variables)
+    if "entrypoint" in service:
+        stage = dataclasses.replace(stage, entrypoint=entrypoint, command=command)
+    elif "command" in service:
+        stage = dataclasses.replace(stage, command=command)
+    # The name that the built image is given says nothing of what is in it: its base does.
+    base = dataclasses.replace(template, env={**stage.env, **template.env}, image=stage.image)
+    for launch in dockerfile.started(names_gpus(base), stage, tree, file):
+        placed = _named_image(at_script(launch), template.image)
+        token = launch_token(placed)
+        own = any(word.path == template.path for word in placed.argv)
+        if placed.path == template.path and not own and token is not None and token.path == file:
+            placed = dataclasses.replace(placed, path=file, line=token.line)
+        yield placed
+
+
+def _named_image(launch: Launch, image: Word | None) -> Launch:
+    """The launch under the service's own image name, with what the base image says of engine and version."""
+    base = launch.image.text if launch.image is not None else None
+    if image is None or launch.image is image:
+        return launch
+    rule = _images.rule_of(base) if base else None
+    version = _images.version_of(base, rule.engine) if base and rule is not None else None
+    pinned = launch.version
+    if version is not None and pinned is None and launch.image is not None:
+        pinned = dataclasses.replace(launch.image, text=version)
+    bare = rule is not None and rule.entrypoint and launch.argv and launch.argv[0].shown.startswith("-")
+    engine = rule.engine if bare and rule is not None else launch.engine
+    return dataclasses.replace(launch, image=image, engine=engine, version=pinned)
+
+
+def consumes(tree: Tree, path: str, body: str) -> Iterator[str]:
+    """The Dockerfiles of the services: what they run is the service's."""
+    from checklistbot.discovery import yaml_docs
+
+    if "build" not in body:
+        return
+    for root in yaml_docs.documents(path, body):
+        variables = project_variables(tree, path)
+        for service in mapping(dig(root, "services")).values():
+            built = _built(tree, path, service, variables) if isinstance(service, Map) else None
+            if built is not None:
+                yield built[0]
 
 
 def _settled(found: Word | None) -> Word | None:
@@ -267,5 +351,6 @@ FORMAT = Format(
     "compose",
     claims,
     launches,
+    consumes=consumes,
     anchors=("compose*.yml", "compose*.yaml", "docker-compose*.yml", "docker-compose*.yaml"),
 )

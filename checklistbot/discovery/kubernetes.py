@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from checklistbot.discovery import kserve
 from checklistbot.discovery.base import Format
 from checklistbot.discovery.launches import expand, run_shell
 from checklistbot.discovery.tree import STDIN_PATH, Tree, Unreadable
@@ -36,12 +37,12 @@ from checklistbot.engines.base import OPEN, Launch, Word
 from checklistbot.knowledge.accelerators import by_instance
 from checklistbot.lazy import pattern
 
-_YAML: Final = (".yaml", ".yml", ".json", ".yaml.tmpl", ".yml.tmpl", ".yaml.in")
+_YAML = pattern(r"\.(?:ya?ml(?:\.(?:tmpl|tpl|in|template|tftpl|envsubst|erb|dist|example|sample))?|json)$")
 
 
 def claims(path: str, body: str) -> bool:
     """YAML or JSON with apiVersion and kind."""
-    if path != STDIN_PATH and not path.endswith(_YAML):
+    if path != STDIN_PATH and _YAML.search(path) is None:
         return False
     return "apiVersion" in body and "kind" in body
 
@@ -62,6 +63,13 @@ def from_documents(tree: Tree, roots: Sequence[Node], environment: str = "defaul
         if kind in _NO_WORKLOAD or text(dig(document, "spec", "disabled")) == "true":
             continue
         place = Place(name=_name(document), path=document.path, files=files, environment=environment, tree=tree)
+        if kind in kserve.RUNTIMES and (served := kserve.services_of(document, files)):
+            for service in served:
+                named = replace(place, name=_name(service), replicas=kserve.replicas(service))
+                found += one_server_a_group(list(_visit(kserve.joined(document, service), named)))
+            continue
+        if kind == "InferenceService":
+            found += kserve.without_runtime(document, place, files)
         found += one_server_a_group(list(_visit(document, place)))
     return found + list(_loose_scripts(files, documents, tree, environment))
 
@@ -486,6 +494,12 @@ class ConfigFiles:
         """An object of that kind and name in the file or in the files beside it."""
         own = [doc for doc in self._documents if text(doc.get("kind")) == kind]
         return next((doc for doc in [*own, *self._neighbours(kind)] if _name(doc) == name), None)
+
+    def documents(self, kind: str) -> list[Map]:
+        """All objects of that kind in the file and in the files beside it."""
+        own = [doc for doc in self._documents if text(doc.get("kind")) == kind]
+        paths = {doc.path for doc in own}
+        return [*own, *(doc for doc in self._neighbours(kind) if doc.path not in paths)]
 
     def own(self) -> Iterable[Map]:
         return self._maps.values()

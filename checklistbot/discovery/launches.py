@@ -66,6 +66,17 @@ def at_token(launch: Launch, template: Launch) -> Launch:
     return dataclasses.replace(launch, line=token.starts[-1][1] if token.starts else token.line)
 
 
+def at_script(launch: Launch) -> Launch:
+    """The launch at its token in the script that a service or an image runs, unless the manifest itself gives arguments."""
+    token = launch_token(launch)
+    scripts = {path for _, path, _ in launch.mounted.values()}
+    if token is None or token.path == launch.path or token.path not in scripts:
+        return launch
+    if any(word.path == launch.path and word.shown.startswith("-") for word in launch.argv):
+        return launch
+    return dataclasses.replace(launch, path=token.path, line=token.starts[-1][1] if token.starts else token.line)
+
+
 def names_model(launch: Launch) -> bool:
     """True if the launch says which model it serves: what an image or a document needs to be a deployment."""
     for engine in registry().values():

@@ -60,16 +60,17 @@ def _task(tree: Tree, path: str, root: Map) -> list[Launch]:
 
 
 def accelerators(node: Node) -> tuple[Word | None, Word | None]:
-    """(number, name) of ``H200:8``, ``{H100: 8}``, or of a list of alternatives that agree on the number."""
+    """(number, name) of ``H200:8``, ``{H100: 8}``, or of a list of alternatives that agree on the number.
+
+    ``{H100:8, A100:8}`` is YAML too: without the blank the whole word is a key that has no value.
+    """
     if isinstance(node, Map):
-        found = [
+        choices = [
             (Word(value.text, node.path, node.lines.get(name, node.line)), name)
+            if isinstance(value, Word) and value.text
+            else _choice(Word(name, node.path, node.lines.get(name, node.line)))
             for name, value in node.items()
-            if isinstance(value, Word)
-        ]
-        bare = [name for name, value in node.items() if value is None]
-        choices = [(count, name) for count, name in found] + [
-            (Word("1", node.path, node.line), name.partition(":")[0]) for name in bare
+            if value is None or isinstance(value, Word)
         ]
     elif isinstance(node, Seq):
         choices = [_choice(entry) for entry in items(node) if isinstance(entry, Word)]

@@ -1,4 +1,7 @@
-"""Truss (Baseten) ``config.yaml``: ``docker_server.start_command`` and TensorRT-LLM builds. A ``model.py`` is read by ``python.py``."""
+"""Truss (Baseten) ``config.yaml``: ``docker_server.start_command``, ``build.model_server`` and TensorRT-LLM builds.
+
+A ``model.py`` is read by ``python.py``.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word, settled
 from checklistbot.lazy import pattern
 
-_MARK = pattern(r"^(?:docker_server|trt_llm|base_image|model_metadata|build_commands)\s*:", re.MULTILINE)
+_MARK = pattern(r"^(?:docker_server|trt_llm|base_image|model_metadata|build_commands|build)\s*:", re.MULTILINE)
 
 
 def claims(path: str, text: str) -> bool:
@@ -54,6 +57,7 @@ def _config(tree: Tree, path: str, root: yaml_docs.Map) -> Iterator[Launch]:
     if isinstance(command, Word):
         for launch in run_shell(dataclasses.replace(template, line=command.line), command, tree):
             yield dataclasses.replace(launch, version=launch.version or pins.choose(pinned, launch))
+    yield from _model_server(template, root)
     build = yaml_docs.dig(root, "trt_llm", "build")
     if isinstance(build, yaml_docs.Map):
         yield _tensorrt(template, root, build)
@@ -65,6 +69,30 @@ def accelerator(value: Word | None) -> tuple[Word | None, Word | None]:
         return value, None
     name, _, count = value.text.partition(":")
     return dataclasses.replace(value, text=name), dataclasses.replace(value, text=count or "1")
+
+
+_MODEL_SERVERS = {"vllm": "vllm", "tgi": "tgi"}
+_NO_FLAGS = ("endpoint", "model", "model_id")
+
+
+def _model_server(template: Launch, root: yaml_docs.Map) -> Iterator[Launch]:
+    """``build: {model_server: VLLM|TGI, arguments: {…}}``: Truss builds the image and hands the arguments to the server."""
+    from checklistbot.discovery.recipes import flag_words
+
+    build = root.get("build")
+    server = yaml_docs.word(yaml_docs.dig(build, "model_server"))
+    engine = _MODEL_SERVERS.get((server.text or "").lower()) if server is not None else None
+    arguments = yaml_docs.mapping(yaml_docs.dig(build, "arguments"))
+    model = yaml_docs.word(arguments.get("model")) or yaml_docs.word(arguments.get("model_id"))
+    if engine is None or server is None or model is None:
+        return
+    yield dataclasses.replace(
+        template,
+        argv=tuple(settled(word) for word in flag_words(arguments, skip=_NO_FLAGS)),
+        line=server.line,
+        engine=engine,
+        model=settled(model),
+    )
 
 
 def _tensorrt(template: Launch, root: yaml_docs.Map, build: yaml_docs.Map) -> Launch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -118,7 +118,7 @@ def launches(
     for layer in layers:
         values = overlay(values, layer)
     found: list[Launch] = []
-    for path, lines in render(tree, chart, values, release, 0):
+    for path, lines in _together(render(tree, chart, values, release, 0)):
         # Outside templates/, so that no format takes the result for a template again.
         virtual = chart.at(f"{posixpath.basename(path).rpartition('.')[0]}.rendered.yaml")
         for launch in launches_in(tree, virtual, document(lines)):
@@ -127,6 +127,18 @@ def launches(
                 moved = dataclasses.replace(moved, name=chart.name)
             found.append(dataclasses.replace(moved, environment=environment, format="helm"))
     return found
+
+
+def _together(rendered: list[tuple[str, list[Line]]]) -> Iterator[tuple[str, list[Line]]]:
+    """KServe's objects of all templates as one text: a service and the runtime that it names refer to each other."""
+    serving = [(path, lines) for path, lines in rendered if any("serving.kserve.io/" in line.text for line in lines)]
+    if len(serving) < 2:
+        yield from rendered
+    else:
+        paths = {path for path, _ in serving}
+        yield from ((path, lines) for path, lines in rendered if path not in paths)
+        parted = Line("---", serving[0][1][0].top, serving[0][1][0].top)
+        yield serving[0][0], [line for _, lines in serving for line in (parted, *lines)]
 
 
 def render(

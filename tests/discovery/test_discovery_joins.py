@@ -1,0 +1,243 @@
+"""What one deployment is when several files say it: images and their scripts, services and runtimes, templates and values."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checklistbot.discovery import discover
+from checklistbot.discovery.tree import Disk
+from checklistbot.model import Deployment
+
+
+def found(folder: Path, files: dict[str, str]) -> list[Deployment]:
+    for name, body in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(body), encoding="utf-8")
+    return list(discover(Disk(folder)).deployments)
+
+
+def only(folder: Path, files: dict[str, str], **facts: Any) -> Deployment:
+    deployments = found(folder, files)
+    assert len(deployments) == 1, [(d.id, d.file) for d in deployments]
+    assert {name: deployments[0].fact(name).value for name in facts} == facts
+    return deployments[0]
+
+
+START = """\
+    #!/bin/sh
+    exec vllm serve "$MODEL" --max-model-len "$WINDOW"
+    """
+
+
+@pytest.mark.parametrize(
+    ("copy", "command", "script"),
+    [
+        ("COPY run.sh /opt/run.sh", 'ENTRYPOINT ["/opt/run.sh"]', "run.sh"),
+        ("COPY --chmod=755 docker/run.sh /opt/", 'CMD ["/opt/run.sh"]', "docker/run.sh"),
+        ("COPY scripts /srv", 'CMD ["bash", "/srv/run.sh"]', "scripts/run.sh"),
+        ("WORKDIR /app\nCOPY . .", 'CMD ["./run.sh"]', "run.sh"),
+        ("WORKDIR /app\nCOPY run.sh run.sh", "CMD bash run.sh", "run.sh"),
+    ],
+)
+def test_an_image_is_followed_into_the_start_script_that_it_copies(
+    tmp_path: Path, copy: str, command: str, script: str
+) -> None:
+    body = f"FROM vllm/vllm-openai:v0.11.0\nENV MODEL=org/m WINDOW=24000\n{copy}\n{command}\n"
+    deployment = only(
+        tmp_path, {"Dockerfile": body, script: START}, model="org/m", context_length=24000, engine_version="0.11.0"
+    )
+    assert (deployment.file, deployment.line) == (script, 2)
+
+
+def test_a_script_of_another_stage_or_of_no_image_stays_its_own(tmp_path: Path) -> None:
+    body = (
+        "FROM base AS made\nFROM vllm/vllm-openai:v0.11.0\nCOPY --from=made /run.sh /run.sh\nENTRYPOINT ["
+        + '"/run.sh"]\n'
+    )
+    deployment = only(tmp_path, {"Dockerfile": body, "run.sh": START})
+    assert deployment.model.unknown is not None
+    assert deployment.model.unknown.name == "$MODEL"
+
+
+def test_a_service_runs_the_image_that_it_builds_under_its_own_variables(tmp_path: Path) -> None:
+    files = {
+        "compose.yml": """\
+            services:
+              llm:
+                image: registry.lan/llm:7
+                build:
+                  context: ./llm
+                  args: {TAG: v0.11.0}
+                environment: {WINDOW: "32000"}
+                deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 2}]}}}
+            """,
+        "llm/Dockerfile": "ARG TAG=latest\nFROM vllm/vllm-openai:$TAG\nENV MODEL=org/m WINDOW=8000\nCOPY run.sh /\nENTRYPOINT"
+        + ' ["/run.sh"]\n',
+        "llm/run.sh": START,
+    }
+    deployment = only(
+        tmp_path,
+        files,
+        model="org/m",
+        context_length=32000,
+        gpu_count=2,
+        engine_version="0.11.0",
+        image="registry.lan/llm:7",
+    )
+    assert (deployment.file, deployment.line) == ("llm/run.sh", 2)
+
+
+def test_a_service_gives_the_arguments_of_a_built_image_s_entrypoint(tmp_path: Path) -> None:
+    files = {
+        "compose.yml": """\
+            services:
+              llm:
+                build: .
+                command: --model org/m --max-model-len 9000
+            """,
+        "Dockerfile": 'FROM cuda:12\nRUN pip install "vllm==0.10.1"\nENTRYPOINT ["python3", "-m", "vllm.entrypoints.openai.api_server"]\n',
+    }
+    deployment = only(tmp_path, files, model="org/m", context_length=9000, engine_version="0.10.1")
+    assert deployment.file == "compose.yml"
+
+
+def test_a_script_that_a_service_mounts_is_one_deployment(tmp_path: Path) -> None:
+    files = {
+        "compose.yml": """\
+            services:
+              llm:
+                image: vllm/vllm-openai:v0.11.0
+                entrypoint: ["/bin/bash", "/scripts/run.sh"]
+                volumes: ["./scripts:/scripts:ro"]
+                environment: [MODEL=org/m, WINDOW=16000]
+            """,
+        "scripts/run.sh": START,
+    }
+    deployment = only(tmp_path, files, model="org/m", context_length=16000, engine_version="0.11.0")
+    assert (deployment.file, deployment.line) == ("scripts/run.sh", 2)
+
+
+RUNTIME = """\
+    apiVersion: serving.kserve.io/v1alpha1
+    kind: ServingRuntime
+    metadata: {name: rt}
+    spec:
+      containers:
+        - name: kserve-container
+          image: quay.io/some/vllm:1
+          command: [python, -m, vllm.entrypoints.openai.api_server]
+          args: ["--model=/mnt/models", "--served-model-name={{.Name}}"]
+    """
+SERVICE = """\
+    apiVersion: serving.kserve.io/v1beta1
+    kind: InferenceService
+    metadata: {name: chat}
+    spec:
+      predictor:
+        minReplicas: 2
+        model:
+          modelFormat: {name: vLLM}
+          runtime: rt
+          storageUri: s3://bucket/m
+          args: [--max-model-len=12000]
+          resources: {limits: {nvidia.com/gpu: "4"}}
+    """
+
+
+def test_an_inference_service_is_served_by_the_runtime_that_it_names(tmp_path: Path) -> None:
+    facts = {"served_model_name": "chat", "context_length": 12000, "replicas": 2, "gpu_count": 4}
+    only(tmp_path, {"k/rt.yaml": RUNTIME, "k/service.yaml": SERVICE}, model="/mnt/models", **facts)
+
+
+def test_an_inference_service_without_its_runtime_says_the_engine_by_its_format(tmp_path: Path) -> None:
+    only(tmp_path, {"service.yaml": SERVICE}, engine="vllm", model="s3://bucket/m", context_length=12000, gpu_count=4)
+    other = SERVICE.replace("name: vLLM", "name: sklearn")
+    assert not found(tmp_path / "other", {"service.yaml": other})
+
+
+def test_a_chart_s_service_and_runtime_in_two_templates_are_one(tmp_path: Path) -> None:
+    files = {
+        "Chart.yaml": "{apiVersion: v2, name: c, version: 0.1.0}\n",
+        "values.yaml": "name: rt\nwindow: 12000\n",
+        "templates/rt.yaml": textwrap.dedent(RUNTIME)
+        .replace("name: rt", "name: {{ .Values.name | quote }}")
+        .replace("{{.Name}}", "{{`{{.Name}}`}}"),
+        "templates/service.yaml": textwrap.dedent(SERVICE).replace("12000", "{{ .Values.window }}"),
+    }
+    only(tmp_path, files, served_model_name="chat", context_length=12000, replicas=2)
+
+
+def test_manifests_whose_names_say_that_they_are_templates(tmp_path: Path) -> None:
+    body = """\
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: p}
+        spec:
+          containers:
+            - image: vllm/vllm-openai:v0.11.0
+              args: ["--model", "${MODEL}", "--max-model-len", "8000"]
+        """
+    for name in ("pod.yaml.tpl", "pod.yml.template", "pod.yaml.in"):
+        deployment = only(tmp_path / name, {name: body}, context_length=8000)
+        assert deployment.model.unknown is not None
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "count", "gpu", "parallel"),
+    [
+        ("{A100-80GB:8}", 8, "A100-80GB", 8),
+        ("{L4:2, A10G:2}", 2, None, 2),
+        ("{L4, H100}", 1, None, 1),
+        ("{L4:8, H100:2}", None, None, None),
+        ("{H100: 4}", 4, "H100", 4),
+    ],
+)
+def test_accelerators_of_a_skypilot_task_written_without_blanks(
+    tmp_path: Path, accelerators: str, count: int | None, gpu: str | None, parallel: int | None
+) -> None:
+    body = f"""\
+        resources:
+          accelerators: {accelerators}
+        run: |
+          vllm serve org/m --tensor-parallel-size $SKYPILOT_NUM_GPUS_PER_NODE
+        """
+    only(tmp_path, {"task.yaml": body}, gpu_count=count, gpu=gpu, tensor_parallel=parallel)
+
+
+@pytest.mark.parametrize(("server", "key", "engine"), [("VLLM", "model", "vllm"), ("TGI", "model_id", "tgi")])
+def test_a_truss_that_names_its_model_server(tmp_path: Path, server: str, key: str, engine: str) -> None:
+    body = f"""\
+        build:
+          model_server: {server}
+          arguments:
+            endpoint: Completions
+            {key}: org/m
+            max_{"model_len" if engine == "vllm" else "total_tokens"}: 4096
+        resources: {{accelerator: "A10G:2"}}
+        """
+    only(tmp_path, {"config.yaml": body}, engine=engine, model="org/m", context_length=4096, gpu_count=2)
+
+
+def test_a_server_that_an_inner_function_starts_has_what_surrounds_the_outer_one(tmp_path: Path) -> None:
+    body = """\
+        import modal, subprocess
+        app = modal.App("a")
+
+        @app.function(gpu="H100:2", image=modal.Image.debian_slim().pip_install("vllm==0.11.0"))
+        @modal.asgi_app()
+        def web():
+            from fastapi import FastAPI
+            site = FastAPI()
+
+            @site.on_event("startup")
+            async def begin():
+                subprocess.Popen(["vllm", "serve", "org/m", "--max-model-len", "8000"])
+
+            return site
+        """
+    only(tmp_path, {"app.py": body}, model="org/m", context_length=8000, gpu_count=2, engine_version="0.11.0")
