@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 from checklistbot import engines
 from checklistbot.config import Config, ImageEntry
-from checklistbot.discovery import discover
+from checklistbot.discovery import Discovered, discover
 from checklistbot.discovery.digests import digests
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.model import FACT_NAMES, Deployment, Fact, Facts, InputError, Skipped, Source, merge
 from checklistbot.record import record
 
 if TYPE_CHECKING:
+    from checklistbot.discovery.render import Renderer
     from checklistbot.observation.configured import Endpoints
     from checklistbot.observation.logs import LogReading
 
@@ -76,11 +77,13 @@ def gather(
     *,
     logs: LogSource | None = None,
     live: LiveSource | None = None,
+    renderer: Renderer | None = None,
     changed: Callable[[Deployment, str], frozenset[str] | None] | None = None,
 ) -> Facts:
     """The facts of ``tree`` under ``config``; without a tree only what was observed.
 
-    ``logs`` says where the config's logs are read (default: ``tree`` itself), ``live`` who asks its endpoints (default: nobody).
+    ``logs`` says where the config's logs are read (default: ``tree`` itself), ``live`` who asks its endpoints (default: nobody),
+    ``renderer`` which program renders charts or kustomizations (default: our own substitution).
     ``changed`` names the inputs of a deployment that changed in Git after the log at that path did; without it only what the log states
     is compared. A log or endpoint that was named and cannot be read is in ``Facts.unread``.
     """
@@ -88,9 +91,12 @@ def gather(
     if tree is None:
         members = [_finish(server) for server, _ in named.servers]
         return Facts(tuple(members), digests(members), tuple(named.skipped), unread=tuple(named.unread))
-    found = discover(tree, config.exclude)
+    found = _discovered(tree, config, renderer)
     source = logs or LogSource(tree)
     skipped = list(found.skipped)
+    if renderer is not None:
+        skipped += renderer.skipped
+        named.unread += [line for line in renderer.unread if line not in named.unread]
     members = []
     for deployment in found.deployments:
         settled = _settle(deployment, config)
@@ -106,6 +112,15 @@ def gather(
         found.files_read,
         unread=tuple(named.unread),
     )
+
+
+def _discovered(tree: Tree, config: Config, renderer: Renderer | None) -> Discovered:
+    if renderer is None:
+        return discover(tree, config.exclude)
+    from checklistbot.discovery.render import using
+
+    with using(renderer):
+        return discover(tree, config.exclude)
 
 
 # --- config ------------------------------------------------------------------------------------------------------------

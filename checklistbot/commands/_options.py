@@ -93,6 +93,16 @@ def inputs(command: Command) -> Command:
     return _with(wrapper, _INPUTS)  # type: ignore[return-value]
 
 
+def render(command: Command) -> Command:
+    """``--render``, for commands that read a tree which nobody else wrote."""
+    option = click.option(
+        "--render",
+        type=click.Choice(["helm", "kustomize"]),
+        help="Let the installed program render charts or kustomizations (default: our own substitution).",
+    )
+    return _with(command, (option,))  # type: ignore[return-value]
+
+
 def _with(command: Callable[..., Any], options: tuple[Callable[[Any], Any], ...]) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)

@@ -11,6 +11,7 @@ from checklistbot.commands import _options as shared
 
 if TYPE_CHECKING:
     from checklistbot.config import Config
+    from checklistbot.discovery.render import Kind, Renderer
     from checklistbot.discovery.tree import Tree
     from checklistbot.facts import Inputs
     from checklistbot.model import Check, Facts
@@ -30,6 +31,7 @@ FORMATS = ("text", "json", "markdown", "sarif", "junit", "github")
 @click.option("--rev", metavar="REV", help="Read this Git revision instead of the work tree.")
 @click.option("--base", metavar="REV", help="Compare with this revision: what was there before does not fail the run.")
 @shared.inputs
+@shared.render
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option(
     "--fail-on",
@@ -45,6 +47,7 @@ def command(
     path: str | None,
     rev: str | None,
     base: str | None,
+    render: Kind | None,
     form: str,
     fail_on: str | None,
     evidence: tuple[str, ...],
@@ -54,18 +57,23 @@ def command(
 
     PATH may be a folder, a file, or - for rendered manifests on standard input.
     """
+    import os
+
     from checklistbot import rules
     from checklistbot.changes import renamed
+    from checklistbot.commands._live import from_fork
+    from checklistbot.discovery.render import renderer
     from checklistbot.facts import LiveSource, gather
     from checklistbot.history import changed_between
 
     tree = shared.open_path(path, named, rev)
     config = shared.read_config(settings.config, tree)
-    before, sources = _base(path, base, config, tree)
-    live = _endpoints(settings, config, named, sources.base)
-    # What runs is what the base says, as far as it is known here: a changed input makes what it told older than the change.
-    changed = changed_between(before.deployments) if before else None
-    facts = gather(tree, config, named, live=LiveSource(live, changed))
+    with renderer(render, os.environ, fork=render is not None and from_fork(os.environ)) as made:
+        before, sources = _base(path, base, config, tree, made)
+        live = _endpoints(settings, config, named, sources.base)
+        # What runs is what the base says, as far as it is known here: a changed input makes what it told older than the change.
+        changed = changed_between(before.deployments) if before else None
+        facts = gather(tree, config, named, live=LiveSource(live, changed), renderer=made)
     check = rules.evaluate(
         facts,
         config,
@@ -83,7 +91,9 @@ def command(
     return shared.ending(facts, 1 if reached else 0)
 
 
-def _base(path: str | None, base: str | None, config: Config, tree: Tree | None) -> tuple[Facts | None, Sources]:
+def _base(
+    path: str | None, base: str | None, config: Config, tree: Tree | None, made: Renderer | None
+) -> tuple[Facts | None, Sources]:
     """The facts of the base, and the files of both states."""
     from checklistbot.rules import Sources
 
@@ -93,7 +103,7 @@ def _base(path: str | None, base: str | None, config: Config, tree: Tree | None)
     from checklistbot.history import file_days
 
     before = shared.open_path(path, Inputs(), base)
-    return gather(before, config), Sources(tree, before, age=file_days(Path(path or "."), base))
+    return gather(before, config, renderer=made), Sources(tree, before, age=file_days(Path(path or "."), base))
 
 
 def _endpoints(settings: shared.Settings, config: Config, named: Inputs, base: Tree | None) -> Endpoints:

@@ -9,6 +9,7 @@ import click
 from checklistbot.commands import _options as shared
 
 if TYPE_CHECKING:
+    from checklistbot.discovery.render import Kind
     from checklistbot.facts import Inputs
 
 
@@ -20,11 +21,18 @@ if TYPE_CHECKING:
 @click.argument("path", required=False)
 @click.option("--rev", metavar="REV", help="Read this Git revision instead of the work tree.")
 @shared.inputs
+@shared.render
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--output", metavar="FILE", help="Write there instead of standard output.")
 @shared.common
 def command(
-    settings: shared.Settings, named: Inputs, path: str | None, rev: str | None, form: str, output: str | None
+    settings: shared.Settings,
+    named: Inputs,
+    path: str | None,
+    rev: str | None,
+    render: Kind | None,
+    form: str,
+    output: str | None,
 ) -> int:
     """Print the facts of every deployment below PATH (default: the current folder), each with its source.
 
@@ -33,12 +41,15 @@ def command(
     """
     import os
 
-    from checklistbot.commands._live import of_work_tree
+    from checklistbot.commands._live import from_fork, of_work_tree
+    from checklistbot.discovery.render import renderer
     from checklistbot.facts import LiveSource, gather
 
     tree = shared.open_path(path, named, rev)
     config = shared.read_config(settings.config, tree)
-    facts = gather(tree, config, named, live=LiveSource(of_work_tree(config, named, os.environ)))
+    live = LiveSource(of_work_tree(config, named, os.environ))
+    with renderer(render, os.environ, fork=render is not None and from_fork(os.environ)) as made:
+        facts = gather(tree, config, named, live=live, renderer=made)
     if form == "json":
         from checklistbot.report.json import dump
 

@@ -8,11 +8,15 @@ the command that pipes it in.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from checklistbot.discovery.base import Format
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch
 from checklistbot.lazy import pattern
+
+if TYPE_CHECKING:
+    from checklistbot.discovery.render import Renderer
 
 _TEMPLATE = pattern(r"(?:^|/)templates/")
 _VALUES = pattern(
@@ -39,6 +43,7 @@ def consumes(tree: Tree, path: str, text: str) -> Iterable[str]:
 
 def launches(tree: Tree, path: str, text: str) -> Iterable[Launch]:
     """The whole chart, once: the first of its files that holds an engine word reports it."""
+    from checklistbot.discovery import render
     from checklistbot.discovery.interpret import charts, releases
 
     chart = charts.chart_of(tree, path)
@@ -48,9 +53,27 @@ def launches(tree: Tree, path: str, text: str) -> Iterable[Launch]:
         return []
     found: list[Launch] = []
     environments = charts.environments(chart)
+    renderer = render.active("helm")
+    if renderer is not None:
+        rendered = _rendered(tree, renderer, chart.root, environments)
+        if rendered is not None:
+            return rendered
     for name, values in environments.items():
         found += charts.launches(tree, chart, [charts.read_values(tree, values)], environment=name)
     return found if environments else charts.launches(tree, chart, [])
+
+
+def _rendered(tree: Tree, renderer: Renderer, root: str, environments: dict[str, str]) -> list[Launch] | None:
+    """The chart in each environment as helm renders it; None where one of them could not be."""
+    from checklistbot.discovery.interpret import gitops
+
+    found: list[Launch] = []
+    for name, values in (environments or {"default": ""}).items():
+        documents = renderer.documents(tree, root, (values,) if values else ())
+        if documents is None:
+            return None
+        found += gitops.deploy(tree, documents, name)
+    return found
 
 
 FORMAT = Format("helm", claims, launches, consumes=consumes)

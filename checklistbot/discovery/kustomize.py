@@ -31,6 +31,7 @@ def consumes(tree: Tree, path: str, text: str) -> Iterable[str]:
 
 def launches(tree: Tree, path: str, text: str) -> Iterable[Launch]:
     """What the kustomization deploys, unless another kustomization or a release object builds it."""
+    from checklistbot.discovery import render
     from checklistbot.discovery.interpret import gitops, kustomization
 
     folder = posixpath.dirname(path)
@@ -38,6 +39,10 @@ def launches(tree: Tree, path: str, text: str) -> Iterable[Launch]:
         return []
     if "kind: Component" in text:
         return []
+    renderer = render.active("kustomize")
+    rendered = renderer.documents(tree, folder) if renderer else None
+    if rendered is not None:
+        return gitops.deploy(tree, rendered, environment_of(tree, folder))
     built = kustomization.build(tree, folder)
     return gitops.deploy(tree, built.documents, environment_of(tree, folder))
 
