@@ -68,6 +68,19 @@ def by_verdict(base: Finding, head: Finding) -> Status:
     return "worse" if after < before else "better" if after > before else "same"
 
 
+def growing(parameter: str) -> Callable[[Finding, Finding], Status]:
+    """A comparison for findings that a larger number makes worse at the same verdict, such as tokens missing or tokens promised."""
+
+    def compare(base: Finding, head: Finding) -> Status:
+        status = by_verdict(base, head)
+        if status != "same":
+            return status
+        before, after = (int(finding.parameters.get(parameter) or 0) for finding in (base, head))
+        return "worse" if after > before else "better" if after < before else "same"
+
+    return compare
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One deterministic check. ``evaluate`` yields findings, "pass" ones included: they say what was proven.

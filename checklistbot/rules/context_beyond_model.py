@@ -7,7 +7,7 @@ from typing import Final
 
 from checklistbot.knowledge.families import family_of
 from checklistbot.model import Deployment, Finding, Location
-from checklistbot.rules.base import Context, Language, Rule, because, found, location, number
+from checklistbot.rules.base import Context, Language, Rule, because, found, growing, location, number
 
 ID: Final = "context-beyond-model"
 #: Variables that let an engine start all the same, and flags that change what the model's configuration says.
@@ -98,6 +98,7 @@ RULE = Rule(
         "ko": "컨텍스트 길이가 모델 설정이 허용하는 값보다 큽니다.",
     },
     evaluate,
+    compare=growing("context"),
     subsumes=("vllm-context-beyond-model",),
     page={
         "en": (

@@ -8,15 +8,15 @@ from typing import Final
 from checklistbot import engines
 from checklistbot.engines.base import below, version_of
 from checklistbot.knowledge.families import families
-from checklistbot.model import Deployment, Edit, Finding, Fix, Status, Verdict
+from checklistbot.model import Deployment, Edit, Finding, Fix, Verdict
 from checklistbot.rules import _limits as limits
 from checklistbot.rules.base import (
     Context,
     Language,
     Rule,
     because,
-    by_verdict,
     found,
+    growing,
     location,
     number,
     role_of,
@@ -294,15 +294,6 @@ def _fix(members: tuple[Deployment, ...], length: int, language: Language) -> Fi
     return Fix(text, tuple(edits))
 
 
-def _compare(base: Finding, head: Finding) -> Status:
-    """Missing more tokens than before is worse, even at the same verdict."""
-    status = by_verdict(base, head)
-    if status != "same":
-        return status
-    before, after = int(base.parameters.get("missing", 0)), int(head.parameters.get("missing", 0))
-    return "worse" if after > before else "better" if after < before else "same"
-
-
 RULE = Rule(
     ID,
     {
@@ -310,7 +301,7 @@ RULE = Rule(
         "ko": "워커의 KV 풀이 요청 하나에 약속된 길이보다 작습니다.",
     },
     evaluate,
-    compare=_compare,
+    compare=growing("missing"),
     fires="block",
     leak=True,
     subsumes=(

@@ -8,7 +8,7 @@ from typing import Final
 from checklistbot.engines.base import below, version_of
 from checklistbot.model import Deployment, Finding
 from checklistbot.rules import _limits as limits
-from checklistbot.rules.base import Context, Language, Rule, because, found, location, number, role_of, titled
+from checklistbot.rules.base import Context, Language, Rule, because, found, growing, location, number, role_of, titled
 
 ID: Final = "kv-pool-unknown"
 #: Engines whose pool is its own number: llama.cpp and Ollama declare theirs as the context size.
@@ -100,6 +100,8 @@ RULE = Rule(
         "ko": "워커의 KV 풀 크기를 알 수 없어 컨텍스트 길이가 들어간다는 증거가 없습니다.",
     },
     evaluate,
+    # A longer promise on a pool that nobody knows is this change's doing.
+    compare=growing("context"),
     fires="unknown",
     page={
         "en": (

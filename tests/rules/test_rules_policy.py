@@ -200,6 +200,13 @@ def test_a_change_that_lowers_the_risk_does_not_fail() -> None:
     assert failing(check(facts(deployment(pool=110_000)), base=SMALL)) == set()
 
 
+@pytest.mark.parametrize(("before", "status"), [(100_000, "worse"), (131_072, "same"), (200_000, "better")])
+def test_a_longer_promise_on_an_unknown_pool_is_this_changes_doing(before: int, status: str) -> None:
+    found = check(facts(deployment(pool=None)), base=facts(deployment(pool=None, context=before)))
+    assert next(f.status for f in found.findings if f.rule == "kv-pool-unknown") == status
+    assert ("kv-pool-unknown" in failing(found, "fail_on: unknown")) is (status == "worse")
+
+
 @pytest.mark.parametrize(("days", "expected"), [(30, set()), (31, {BELOW}), (None, set())])
 def test_a_leak_cannot_be_baselined_longer_than_thirty_days(days, expected) -> None:  # type: ignore[no-untyped-def]
     age = (lambda path: TODAY - timedelta(days=days)) if days is not None else (lambda path: None)
