@@ -127,7 +127,7 @@ def _source() -> str:
 def config_text(facts: Facts, tree: Tree, today: date, language: str) -> str:
     """A commented config for what was found; valid as it stands."""
     lines = [
-        "# What checklistbot cannot read from the manifests. Every key is described in its documentation (README).",
+        "# What checklistbot cannot read from the manifests. Every key: docs/configuration.md of checklistbot.",
         "version: 1",
         f"lang: {language}",
         "",
