@@ -97,7 +97,7 @@ docs: setup ## README's outputs, and the picture of the comment (needs chromium)
 	@$(PY) scripts/picture.py docs/comment.png < out/review/comment.md
 
 .PHONY: bench
-bench: $(STAMP)/run ## start-up times, CPU seconds of a review, SDK imports
+bench: $(STAMP)/run ## start-up times, CPU seconds of a review, SDK imports; check against checkov where it is on PATH
 	@$(PY) scripts/bench.py
 
 .PHONY: test-full

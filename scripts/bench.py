@@ -1,13 +1,15 @@
 """`make bench`: what a command costs, as a share of starting the same interpreter, and which SDKs it loads.
 
-Prints one table; exit 1 if a limit of issue 2 is missed. Times are medians of interleaved runs, so that a busy machine
-slows both sides of a ratio.
+Where checkov is on PATH, `check` is also timed against it on the same folder in the same run (BENCH_MANIFESTS=DIR, else the labelled
+manifests beside the repository, else our own examples). Prints one table; exit 1 if a limit is missed. Times are medians of
+interleaved runs, so that a busy machine slows both sides of a ratio.
 """
 
 from __future__ import annotations
 
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -20,6 +22,10 @@ TOP = Path(__file__).resolve().parent.parent
 COMMAND = Path(sys.executable).parent / "checklistbot"
 EXAMPLE = TOP / "examples" / "glm-5.3-disaggregated"
 RUNS = 21
+#: Runs of each of the two on a folder of manifests: checkov takes a minute.
+SLOW_RUNS = 3
+#: A share of checkov's time on the same folder in the same run.
+CHECKOV_SHARE = 1 / 20
 SDKS = ("anthropic", "github", "openai")
 
 MANIFEST = """\
@@ -86,6 +92,25 @@ def cpu_seconds(command: list[str], folder: Path, accept: tuple[int, ...]) -> fl
     return statistics.median(used)
 
 
+def manifests() -> Path:
+    """The folder that both tools read."""
+    named = os.environ.get("BENCH_MANIFESTS")
+    beside = TOP.parent / "shared" / "corpus" / "manifests"
+    return Path(named) if named else beside if beside.is_dir() else TOP / "examples"
+
+
+def beside_checkov(checkov: str, folder: Path, scratch: Path) -> Row:
+    """Median time of `check` over that of checkov on the same folder, run in turn; neither asks the network anything."""
+    ours, theirs = [], []
+    command = [checkov, "-d", str(folder), "--quiet", "--compact", "--skip-download", "-o", "json"]
+    for _ in range(SLOW_RUNS):
+        ours.append(seconds([str(COMMAND), "check", str(folder), "--format", "json"], scratch, (0, 1)))
+        theirs.append(seconds(command, scratch, (0, 1)))
+    share = statistics.median(ours) / statistics.median(theirs)
+    print(f"checkov: {statistics.median(theirs):.1f} s, check: {statistics.median(ours):.2f} s on {folder.name}/")
+    return Row("check", share, CHECKOV_SHARE, "x checkov")
+
+
 def sdks_loaded(arguments: list[str], folder: Path) -> list[str]:
     """The SDKs that a command imports."""
     command = [sys.executable, "-X", "importtime", "-m", "checklistbot", *arguments]
@@ -115,6 +140,8 @@ def main() -> int:
         limits = {"--help": 6.0, "--version": 6.0, "facts": 12.0}
         rows = [Row(name, value, limits[name], "x python -c pass") for name, value in ratios(started, small).items()]
         rows.append(Row("review", cpu_seconds([str(COMMAND), *review], small, (1,)), 1.0, "s of CPU"))
+        checkov = shutil.which("checkov")
+        rows += [beside_checkov(checkov, manifests(), Path(scratch))] if checkov else []
         loaded = {
             name: sdks_loaded(arguments, small)
             for name, arguments in {
@@ -127,7 +154,7 @@ def main() -> int:
             }.items()
         }
     for row in rows:
-        print(f"{row.name:<12} {row.value:8.2f} {row.unit:<18} at most {row.limit:g}  {'met' if row.met else 'MISSED'}")
+        print(f"{row.name:<12} {row.value:8.3f} {row.unit:<18} at most {row.limit:g}  {'met' if row.met else 'MISSED'}")
     for name, found in loaded.items():
         print(f"{name:<12} imports {', '.join(found) or 'no SDK'}{'  MISSED' if found else ''}")
     return 0 if all(row.met for row in rows) and not any(loaded.values()) else 1

@@ -207,3 +207,9 @@ def role_by_name(launch: Launch) -> Fact:
 
 def text_of(word: Word | None) -> str:
     return redact(word.text) if word is not None and word.text is not None else ""
+
+
+def capped(found: Deployment) -> Deployment:
+    """The deployment whose declared pool is only a cap: the engine takes the smaller of it and what fits (operations-and-attacks 10)."""
+    pool = found.kv_pool_tokens
+    return found.replace(kv_pool_tokens=pool.replace(bound="upper")) if pool.known else found

@@ -60,9 +60,7 @@ def deployment(launch: Launch) -> Deployment | None:
     if parsed.last("model-path") is None and parsed.positional and launch.model is None:
         made["model"] = fact(parsed.positional[0], word_text)
     found = build.deployment(launch, "sglang", parsed, _FACTS, engine_version=version, made=made)
-    if found.kv_pool_tokens.known:
-        found = found.replace(kv_pool_tokens=found.kv_pool_tokens.replace(bound="upper"))
-    return _without_sizes(found, release)
+    return _without_sizes(build.capped(found), release)
 
 
 def _role(launch: Launch, parsed: Parsed) -> Fact | None:

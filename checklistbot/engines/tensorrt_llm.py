@@ -97,9 +97,10 @@ def deployment(launch: Launch) -> Deployment | None:
     made: dict[str, Fact | None] = {"role": _role(parsed)}
     if parsed.last("model") is None and parsed.positional:
         made["model"] = fact(parsed.positional[0], word_text)
-    return build.deployment(
+    found = build.deployment(
         launch, "tensorrt-llm", parsed, _FACTS, engine_version=build.version(launch, "tensorrt-llm"), made=made
     )
+    return build.capped(found)
 
 
 def _role(parsed: Parsed) -> Fact | None:
@@ -146,7 +147,10 @@ def _settings(found: dict[str, tuple[Any, int]], path: str) -> Iterator[Word]:
 def first_rejected_length(found: Deployment) -> int | None:
     """max_seq_len, which the engine shrinks to the pool in silence: the smaller of the two where both are known."""
     context, pool = found.context_length.number(), found.kv_pool_tokens.number()
-    return context if pool is None or context is None else min(context, pool)
+    if context is None or pool is None:
+        return context
+    # A cap above the context leaves open how far the engine shrinks.
+    return None if pool >= context and found.kv_pool_tokens.bound == "upper" else min(context, pool)
 
 
 def full_request_needs(found: Deployment) -> int | None:

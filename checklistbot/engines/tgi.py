@@ -106,9 +106,11 @@ def deployment(launch: Launch) -> Deployment | None:
     for name, flag in _VARIABLES.items():
         if name in launch.env:
             words += [Word(flag, launch.env[name].path, launch.env[name].line, name), launch.env[name]]
-    return build.deployment(
+    found = build.deployment(
         launch, "tgi", parse([*words, *arguments], _TABLE), _FACTS, engine_version=build.version(launch, "tgi")
     )
+    # Where the server works the pool out itself it ignores the declared one; the launcher refuses one below max_total_tokens.
+    return build.capped(found)
 
 
 def first_rejected_length(found: Deployment) -> int | None:

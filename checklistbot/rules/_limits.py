@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from checklistbot.config import FILE_NAME
 from checklistbot.engines.base import below, version_of
-from checklistbot.knowledge.families import Family, family_of
-from checklistbot.model import Deployment, Fact
+from checklistbot.knowledge.families import Family, families, family_of
+from checklistbot.model import Deployment, Fact, Source
 
 #: The first SGLang release that stops handing rejected requests on (facts: sglang.md 0).
 HANDOFF_STOPPED: Final = "0.5.20"
@@ -42,24 +41,32 @@ def short_of_context(deployment: Deployment) -> bool | None:
     return pool < length
 
 
-def pool_fact(deployment: Deployment) -> Fact:
-    """The pool with the bound that its engine gives a declared number: on TensorRT-LLM max_tokens is a cap beside the memory fraction,
-    as on SGLang, and TGI ignores a declared batch total where it works the pool out itself (facts: other-engines.md). What
-    ``.checklistbot.yml`` declares is taken as it is."""
-    fact = deployment.kv_pool_tokens
-    from_config = fact.source is not None and (fact.source.path or "").endswith(FILE_NAME)
-    if deployment.engine.value in ("tensorrt-llm", "tgi") and fact.kind == "declared" and not from_config:
-        return fact.replace(bound="upper")
-    return fact
-
-
 def certain(deployment: Deployment, way: Literal["small", "large"]) -> bool:
     """True if the pool is proven to be at most ("small") or at least ("large") its value: declared, or observed and not stale. A declared
-    cap proves only that the pool is not larger; on TGI it does not even prove that."""
-    fact = pool_fact(deployment)
-    if fact.bound == "upper" and deployment.engine.value == "tgi":
-        return False
+    cap proves only that the pool is not larger."""
+    fact = deployment.kv_pool_tokens
     return fact.proven or (way == "small" and fact.bound == "upper" and fact.known and not fact.stale)
+
+
+def pinned(deployment: Deployment) -> tuple[Deployment, bool] | None:
+    """The deployment with the pool that vLLM's --num-gpu-blocks-override fixes, and whether that number is sure; None where none is fixed,
+    or something better is known.
+
+    Sure are models of one attention type with a block size that is said or is the usual 16: hybrids share the blocks among groups, and
+    MLA backends choose a block size of their own (facts: vllm.md 5).
+    """
+    flag = deployment.flag("num-gpu-blocks-override")
+    if deployment.engine.value != "vllm" or flag is None or not str(flag.value).isdigit():
+        return None
+    if deployment.kv_pool_tokens.known or deployment.fits_full_context is not None:
+        return None
+    if any(deployment.flag(f"{name}-context-parallel-size") for name in ("decode", "prefill")):
+        return None
+    block = deployment.page_size.number()
+    kinds = families(deployment.model.text())
+    sure = not kinds & HYBRIDS and ("gqa" in kinds or (bool(kinds) and block is not None))
+    pool = Fact(int(str(flag.value)) * (block or 16), Source("declared", flag.path, flag.line))
+    return deployment.replace(kv_pool_tokens=pool), sure
 
 
 def shares_kv_across_ranks(deployment: Deployment) -> bool:

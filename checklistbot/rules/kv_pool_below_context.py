@@ -63,6 +63,8 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "pair-refused": "Prompts of {rejected} tokens and more are answered with an error, or wait for the other role until the transfer "
         "times out (300 s by default).",
         "no-start": "The engine refuses to start with such a configuration.",
+        "override-hang": "Before 0.21 vLLM does not count --num-gpu-blocks-override: it starts, and the first request that does not fit "
+        "freezes the engine while /health stays green. From 0.21 on it refuses to start.",
         "plain": "Requests that need more than the pool cannot be served.",
         "shrinks": "The engine starts and lowers its own limit to the pool without an error.",
         "derived": "Nobody promised this context length, the engine derives it from the model: pin it to what the pool holds.",
@@ -86,6 +88,8 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "refused": "{rejected} 토큰 이상인 프롬프트에는 오류로 응답합니다.",
         "pair-refused": "{rejected} 토큰 이상인 프롬프트에는 오류로 응답하거나, 전송 시간 초과(기본 300초)까지 다른 역할을 기다립니다.",
         "no-start": "이 설정으로는 엔진이 기동하지 않습니다.",
+        "override-hang": "0.21 이전의 vLLM은 --num-gpu-blocks-override를 확인하지 않고 기동하며, 들어가지 않는 첫 요청이 오면 /health는 정상인 채로 엔진이 "
+        "멈춥니다. 0.21부터는 기동하지 않습니다.",
         "plain": "KV 풀보다 큰 요청은 처리할 수 없습니다.",
         "shrinks": "엔진은 오류 없이 기동하고 자체 한도를 KV 풀에 맞춰 낮춥니다.",
         "derived": "컨텍스트 길이를 선언한 곳이 없어 엔진이 모델에서 가져온 값입니다. KV 풀이 담을 수 있는 길이로 고정하세요.",
@@ -112,9 +116,11 @@ def evaluate(context: Context) -> Iterator[Finding]:
         for deployment in members:
             if deployment.engine.value == "vllm" and _switched_on(deployment):
                 yield _override(deployment, context.language)
-            finding = _judge(deployment, members, context)
-            if finding is not None:
-                yield finding
+            fixed = limits.pinned(deployment)
+            finding = _judge(fixed[0] if fixed else deployment, members, context)
+            if finding is None or (fixed and not fixed[1] and finding.verdict == "pass"):
+                continue
+            yield finding.replace(verdict="warn") if fixed and not fixed[1] else finding
 
 
 def _switched_on(deployment: Deployment) -> bool:
@@ -221,6 +227,9 @@ def _consequence(deployment: Deployment, context: Context, limited: bool) -> str
 def _what(deployment: Deployment) -> str:
     """Which text says what happens: leak, 400, hang, no start, a silent shrink."""
     engine = deployment.engine.value
+    if engine == "vllm" and deployment.flag("num-gpu-blocks-override") is not None:
+        release = version_of(deployment)
+        return "override-hang" if release is None or below(release, "0.21") else "no-start"
     if engine in ("vllm", "tgi"):
         return "no-start"
     if engine in ("tensorrt-llm", "lmdeploy"):
@@ -245,7 +254,7 @@ def _finding(
     needs: int | None = None,
     limited: bool = False,
 ) -> Finding:
-    fact, language = limits.pool_fact(deployment), context.language
+    fact, language = deployment.kv_pool_tokens, context.language
     pool = limits.usable_pool(deployment)
     wanted = needs if kind == "tight" and needs is not None else length
     missing = max(0, wanted - pool) if pool is not None else 0
@@ -308,6 +317,7 @@ RULE = Rule(
         "sglang-pool-below-context-accepted",
         "sglang-unschedulable-window",
         "sglang-decode-prealloc-head-of-line",
+        "vllm-blocks-override-not-counted",
         "vllm-null-block-off-by-one",
         "vllm-never-fitting-request-freezes-engine",
         "vllm-output-grows-past-pool",
@@ -320,7 +330,8 @@ RULE = Rule(
             "answer, else from a declared cap, which can only prove that the pool is too small.",
             "It blocks where the pool is observed (and the observation still fits the configuration) or capped, and the context length is "
             "declared. A context length that the engine derives from the model warns: nobody promised it. On vLLM it blocks in both cases, "
-            "because the engine refuses to start.",
+            "because the engine refuses to start. --num-gpu-blocks-override × block size is a pool that is fixed; on hybrids and on models "
+            "that are not known the number is not sure, and warns.",
             "It warns where a full-length request fits but leaves no room: SGLang needs one page more (from 0.5.11), on decode also "
             "--num-reserved-decode-tokens (512); vLLM before 0.29 forgets one block that is never free. On models with sliding-window "
             "layers SGLang has a second pool, which must hold the window, a page and on decode the reserve.",
@@ -330,7 +341,8 @@ RULE = Rule(
             "요청 하나는 컨텍스트 길이만큼 길 수 있고, 그만큼의 KV 풀이 엔진 복제본 하나(DP 랭크 하나)에, 역할마다 필요합니다. 풀 크기는 엔진이 알려 주는 값(시작 로그, 지표, "
             "서버 응답)으로 비교하고, 없으면 선언된 상한을 씁니다. 상한은 풀이 너무 작다는 것만 증명할 수 있습니다.",
             "풀이 관측되었거나(관측이 지금 설정과 맞을 때) 상한이 있고 컨텍스트 길이가 선언되어 있으면 차단합니다. 엔진이 모델에서 가져온 컨텍스트 길이는 아무도 약속하지 않은 "
-            "값이므로 경고합니다. vLLM은 기동 자체를 거부하므로 두 경우 모두 차단합니다.",
+            "값이므로 경고합니다. vLLM은 기동 자체를 거부하므로 두 경우 모두 차단합니다. --num-gpu-blocks-override × 블록 크기는 고정된 풀입니다. 하이브리드 모델이나 "
+            "모르는 모델에서는 이 값이 확실하지 않아 경고만 합니다.",
             "최대 길이 요청이 들어가지만 여유가 없으면 경고합니다. SGLang은 한 페이지가 더 필요하고(0.5.11부터), decode는 --num-reserved-decode-tokens(512)도 "
             "필요합니다. 0.29 이전의 vLLM은 절대 비지 않는 블록 하나를 계산에서 빠뜨립니다. 슬라이딩 윈도 레이어가 있는 모델에서는 SGLang에 풀이 하나 더 있고, "
             "윈도와 페이지, decode에서는 예약분까지 담아야 합니다.",

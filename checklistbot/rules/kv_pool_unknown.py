@@ -53,10 +53,13 @@ def evaluate(context: Context) -> Iterator[Finding]:
 
 def _decided(deployment: Deployment) -> bool:
     """True where even an upper bound is too small: kv-pool-below-context says so. Also where the engine's own log says that a
-    full-length request fits (vLLM's printed factor) or does not."""
+    full-length request fits (vLLM's printed factor) or does not, and where a number of blocks is fixed."""
     length = deployment.context_length.number()
-    pool = limits.pool_fact(deployment)
+    pool = deployment.kv_pool_tokens
     if deployment.fits_full_context is not None and not pool.stale:
+        return True
+    fixed = limits.pinned(deployment)
+    if fixed is not None and fixed[1] and length is not None:
         return True
     small = pool.bound == "upper" and limits.certain(deployment, "small")
     return small and length is not None and (pool.number() or 0) < length
@@ -69,7 +72,7 @@ def _pins(deployment: Deployment) -> bool:
 
 
 def _finding(deployment: Deployment, language: Language) -> Finding:
-    fact, texts = limits.pool_fact(deployment), _MESSAGE[language]
+    fact, texts = deployment.kv_pool_tokens, _MESSAGE[language]
     stale = ", ".join(fact.observation.stale) if fact.observation else ""
     kind = "stale" if fact.stale else "upper" if fact.bound else "predicted" if fact.known else "not-said"
     message = texts[kind].format(pool=number(fact.number() or 0), source=fact.source or "", stale=stale)

@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 from deployment_factory import (
-    FILE,
     cap,
     check,
     deployment,
@@ -28,6 +27,12 @@ C, P, R = 131_072, 64, 512
 
 def one(**options):  # type: ignore[no-untyped-def]
     return facts(deployment(**{"context": C, "page_size": P, **options}))
+
+
+def pinned(version: str, blocks: int, more: tuple[str, ...] = (), **options):  # type: ignore[no-untyped-def]
+    given = (f"--num-gpu-blocks-override {blocks}", *more)
+    made = {"engine": "vllm", "version": version, "model": "Qwen/Qwen3-8B", "given": given, "context": C, **options}
+    return facts(deployment(**made))
 
 
 #: (what, state, verdicts): must fire, must stay silent, or not decided here.
@@ -72,9 +77,22 @@ TABLE = [
     ("vLLM hybrid well above", one(engine="vllm", version="0.28.0", model="google/gemma-4-31B-it", pool=C * 2, fits=True), ["pass"]),
     ("vLLM told to start all the same", one(engine="vllm", variables={"VLLM_ALLOW_INSUFFICIENT_KV_CACHE": "1"}), ["block"]),
     ("vLLM with that variable off", one(engine="vllm", variables={"VLLM_ALLOW_INSUFFICIENT_KV_CACHE": "0"}), []),
-    ("TensorRT-LLM's declared max_tokens is a cap", one(engine="tensorrt-llm", version="1.1.0", pool=declared(2 * C, FILE, 14)), []),
-    ("a cap that is too small proves it", one(engine="tensorrt-llm", version="1.1.0", pool=declared(C - 1, FILE, 14)), ["block"]),
-    ("TGI works its pool out, whatever is declared", one(engine="tgi", version="3.3.6", pool=declared(C - 1, FILE, 14)), []),
+    ("TensorRT-LLM's declared max_tokens is a cap", one(engine="tensorrt-llm", version="1.1.0", pool=cap(2 * C)), []),
+    ("a cap that is too small proves it", one(engine="tensorrt-llm", version="1.1.0", pool=cap(C - 1)), ["block"]),
+    ("TGI's launcher refuses a smaller batch budget", one(engine="tgi", version="3.3.6", pool=cap(C - 1)), ["block"]),
+    ("TGI's larger one proves nothing", one(engine="tgi", version="3.3.6", pool=cap(2 * C)), []),
+    ("vLLM: too few blocks, before 0.21", pinned("0.20.0", C // 16 - 1), ["block"]),
+    ("vLLM: too few blocks, from 0.21", pinned("0.21.0", C // 16 - 1), ["block"]),
+    ("vLLM: just enough, before 0.29", pinned("0.28.0", C // 16), ["warn"]),
+    ("vLLM: just enough, from 0.29", pinned("0.29.0", C // 16), ["pass"]),
+    ("vLLM: one more, before 0.29", pinned("0.28.0", C // 16 + 1), ["pass"]),
+    ("vLLM: larger blocks", pinned("0.28.0", C // 128 + 1, page_size=128), ["pass"]),
+    ("vLLM: blocks of a hybrid are no tokens", pinned("0.20.0", C // 16 - 1, model="google/gemma-4-31B-it"), ["warn"]),
+    ("vLLM: nor do they prove that it fits", pinned("0.28.0", C, model="google/gemma-4-31B-it"), []),
+    ("vLLM: an MLA backend chooses its block size", pinned("0.28.0", C // 16 - 1, model="deepseek-ai/DeepSeek-V3"), ["warn"]),
+    ("vLLM: a model that is not known", pinned("0.28.0", C // 16 - 1, model="acme/own"), ["warn"]),
+    ("vLLM: the log knows better", pinned("0.28.0", C // 16 - 1, fits=True, pool=C + 16), ["pass"]),
+    ("vLLM: context parallel ranks multiply", pinned("0.28.0", C // 16 - 1, more=("--decode-context-parallel-size 2",)), []),
     ("what the config declares is the pool", one(engine="tgi", version="3.3.6", pool=declared(2 * C, ".checklistbot.yml", 3)), ["pass"]),
     ("TensorRT-LLM shrinks, the promise is broken all the same", one(engine="tensorrt-llm", version="1.1.0", pool=C - 1), ["block"]),
 ]  # fmt: skip
@@ -196,6 +214,11 @@ def test_the_incident_in_all_combinations(version: str, split: bool, fits: bool)
         (one(pool=2 * C), None),
         (one(pool=cap(C - 1)), None),
         (one(engine="vllm", fits=True), None),
+        (one(engine="vllm", model="BAAI/bge-m3"), None),
+        (one(engine="vllm", model="/model", served_model_name="local/bge-reranker-v2-m3"), None),
+        (one(engine="tgi", version="3.3.6", pool=cap(2 * C)), "upper"),
+        (pinned("0.28.0", C), None),
+        (pinned("0.28.0", C, model="google/gemma-4-31B-it"), "not-said"),
         (one(engine="vllm", fits=False), None),
         (one(engine="ollama", version=None), None),
         (one(engine="llama.cpp", version=None), None),
