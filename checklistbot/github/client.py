@@ -16,9 +16,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from checklistbot import retry
+from checklistbot.github import reading
+from checklistbot.github.reading import CheckRun, Comment, Edit, LabelEvent, Pull, Push, Unreadable
 from checklistbot.model import InputError, UsageError
 
 T = TypeVar("T")
@@ -33,6 +35,13 @@ _PAGES: Final = 100
 #: GitHub asks for at least a minute where a secondary limit names no time.
 _SECONDARY_LIMIT_S: Final = 60.0
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+#: Edits of one comment that are read, in hundreds.
+_EDIT_PAGES: Final = 10
+#: What a 403 asks for.
+_PULLS: Final = "the job `pull-requests: write`"
+_CHECKS: Final = "the job `checks: write`"
+_CONTENTS: Final = "the job `contents: read`"
+_TEAMS: Final = "the step a token that may read the organisation's teams"
 #: Tokens of people; everything else may be an installation's (``ghs_``), to which ``GET /user`` is forbidden.
 _PERSONAL: Final = ("ghp_", "github_pat_", "gho_", "ghu_")
 
@@ -47,34 +56,6 @@ class GitHubError(InputError):
     def __init__(self, kind: Kind, text: str) -> None:
         super().__init__(text)
         self.kind: Kind = kind
-
-
-@dataclass(frozen=True, slots=True)
-class Comment:
-    """A comment of a pull request. ``login`` is "" where GitHub names no author."""
-
-    id: int
-    node_id: str
-    login: str
-    body: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pull:
-    """An open pull request: its number and the commit at its head."""
-
-    number: int
-    head_label: str
-    head_sha: str
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """One entry of a comment's edit history: who saved it, and the whole text that was saved."""
-
-    login: str
-    body: str
 
 
 def api_url_of(environment: Mapping[str, str]) -> str:
@@ -122,10 +103,6 @@ class _Failed(Exception):
             return False
         spent = self.headers.get("x-ratelimit-remaining") == "0"
         return self.status == 429 or spent or "retry-after" in self.headers or "rate limit" in self.message
-
-
-class _Unreadable(Exception):
-    """An answer that is cut off, no JSON, or not in the form that GitHub describes."""
 
 
 class _Late(Exception):
@@ -185,12 +162,12 @@ class GitHub:
         """
         if self._token.startswith(_PERSONAL):
             try:
-                return self._call("GET", "/user", read=_user, asked="the token's owner")
+                return self._call("GET", "/user", read=reading.name_of, asked="the token's owner")
             except GitHubError as error:
                 if error.kind not in ("permission", "not-found"):
                     raise
         try:
-            name = self._graphql("query { viewer { login } }", {}, _viewer)
+            name = self._graphql(reading.VIEWER_QUERY, {}, reading.viewer)
         except GitHubError as error:
             if error.kind == "token":
                 raise
@@ -202,33 +179,70 @@ class GitHub:
 
         GitHub ignores a filter that it does not understand, so its answer is filtered again.
         """
-        pulls = self._pages(
-            f"/repos/{repo}/pulls", _pull, {"state": "open", "head": head_ref}, asked=f"the pull requests of {repo}"
-        )
-        return [pull for pull in pulls if _same_head(pull.head_label, head_ref)]
+        parameters = {"state": "open", "head": head_ref}
+        pulls = self._pages(f"/repos/{repo}/pulls", reading.pull, parameters, asked=f"the pull requests of {repo}")
+        return [pull for pull in pulls if reading.same_head(pull.head_label, head_ref)]
+
+    def pull(self, repo: str, number: int) -> Pull:
+        """One pull request as it stands now."""
+        return self._call("GET", f"/repos/{repo}/pulls/{number}", read=reading.pull, asked=f"{repo}#{number}")
+
+    def role(self, repo: str, login: str) -> str:
+        """What somebody may do in the repository: admin, maintain, write, triage, read, or none."""
+        path = f"/repos/{repo}/collaborators/{quote(login, safe='[]')}/permission"
+        try:
+            return self._call("GET", path, read=reading.role, asked=f"a person's permission in {repo}")
+        except GitHubError as error:
+            if error.kind == "not-found":
+                return "none"
+            raise
+
+    def in_team(self, organisation: str, team: str, login: str) -> bool:
+        """True if somebody is an active member of the organisation's team (the token must be allowed to read it)."""
+        path = f"/orgs/{organisation}/teams/{team}/memberships/{quote(login, safe='[]')}"
+        try:
+            found = self._call("GET", path, read=reading.table, asked=f"the team {organisation}/{team}", grant=_TEAMS)
+        except GitHubError as error:
+            if error.kind == "not-found":
+                return False
+            raise
+        return found.get("state") == "active"
+
+    def label_events(self, repo: str, number: int) -> list[LabelEvent]:
+        """Who set or took off a label of a pull request, oldest first."""
+        path = f"/repos/{repo}/issues/{number}/events"
+        found = self._pages(path, reading.label_event, {}, asked=f"the events of {repo}#{number}")
+        return [event for event in found if event is not None]
+
+    def pushes(self, repo: str, branch: str) -> list[Push]:
+        """The last pushes to a branch, newest first (at most a hundred)."""
+        parameters = {"ref": f"refs/heads/{branch}", "per_page": 100}
+        path = f"/repos/{repo}/activity"
+        read = reading.list_of(reading.push)
+        return self._call("GET", path, parameters=parameters, read=read, asked=f"the pushes to {repo}", grant=_CONTENTS)
 
     # --- comments
 
     def comments(self, repo: str, number: int) -> list[Comment]:
         """All comments of a pull request, oldest first."""
-        return self._pages(f"/repos/{repo}/issues/{number}/comments", _comment, {}, asked=f"{repo}#{number}")
+        path = f"/repos/{repo}/issues/{number}/comments"
+        return self._pages(path, reading.comment, {}, asked=f"{repo}#{number}")
+
+    def comment(self, repo: str, comment_id: int) -> Comment:
+        """One comment as it stands now."""
+        path = f"/repos/{repo}/issues/comments/{comment_id}"
+        return self._call("GET", path, read=reading.comment, asked=f"a comment of {repo}")
 
     def create_comment(self, repo: str, number: int, body: str, look: Callable[[], Comment | None]) -> Comment:
         """Post a comment. ``look`` tells whether an attempt of unknown end took effect; it runs before each repetition,
         and once more when no attempt is left."""
         path, asked = f"/repos/{repo}/issues/{number}/comments", f"{repo}#{number}"
-        try:
-            return self._call("POST", path, data={"body": body}, read=_read_comment, look=look, asked=asked)
-        except GitHubError as error:
-            found = _look_again(look) if error.kind in ("server", "network") else None
-            if found is None:
-                raise
-            return found
+        return self._create(path, {"body": body}, reading.comment, look, asked, _PULLS)
 
     def edit_comment(self, repo: str, comment_id: int, body: str) -> Comment:
         """Replace a comment's text; the same text twice does no harm, so it is simply repeated."""
         path = f"/repos/{repo}/issues/comments/{comment_id}"
-        return self._call("PATCH", path, data={"body": body}, read=_read_comment, asked=f"a comment of {repo}")
+        return self._call("PATCH", path, data={"body": body}, read=reading.comment, asked=f"a comment of {repo}")
 
     def delete_comment(self, repo: str, comment_id: int) -> None:
         """Delete a comment. One that is gone already is what was wanted."""
@@ -240,22 +254,77 @@ class GitHub:
                 raise
 
     def edits(self, node_id: str) -> list[Edit]:
-        """The last edits of a comment, newest first, each with the whole text that it saved (GraphQL only)."""
-        return self._graphql(_EDITS_QUERY, {"id": node_id}, _edits)
+        """The edits of a comment, newest first, each with the whole text that it saved; at most a thousand (GraphQL only)."""
+        found: list[Edit] = []
+        after: str | None = None
+        for _ in range(_EDIT_PAGES):
+            page, after = self._graphql(reading.EDITS_QUERY, {"id": node_id, "after": after}, reading.edits)
+            found += page
+            if after is None:
+                break
+        return found
+
+    def hidden(self, node_ids: list[str]) -> set[str]:
+        """Those of the comments that are minimised (GraphQL only)."""
+        return self._graphql(reading.HIDDEN_QUERY, {"ids": node_ids[:100]}, reading.hidden)
+
+    def hide_comment(self, node_id: str) -> None:
+        """Minimise a comment as outdated; twice does no harm (GraphQL only)."""
+        self._brake()
+        self._graphql(reading.HIDE_MUTATION, {"id": node_id}, lambda _: None)
+
+    # --- check runs
+
+    def check_runs(self, repo: str, commit: str, name: str) -> list[CheckRun]:
+        """The latest check runs of that name at a commit, one an app and suite."""
+        path = f"/repos/{repo}/commits/{commit}/check-runs"
+        parameters = {"check_name": name, "filter": "latest", "per_page": 100}
+        asked = f"the check runs of {repo}"
+        return self._call("GET", path, parameters=parameters, read=reading.runs_of, asked=asked, grant=_CHECKS)
+
+    def create_check(self, repo: str, data: Mapping[str, Any], look: Callable[[], CheckRun | None]) -> CheckRun:
+        """Start a check run; ``look`` as in ``create_comment``."""
+        asked = f"a check run of {repo}"
+        return self._create(f"/repos/{repo}/check-runs", data, reading.check_run, look, asked, _CHECKS)
+
+    def update_check(self, repo: str, check_id: int, data: Mapping[str, Any]) -> CheckRun:
+        """Bring a check run up to date. Annotations are added each time, so only the last request may carry any."""
+        path, asked = f"/repos/{repo}/check-runs/{check_id}", f"a check run of {repo}"
+        return self._call("PATCH", path, data=data, read=reading.check_run, asked=asked, grant=_CHECKS)
 
     # --- how
+
+    def _create(
+        self,
+        path: str,
+        data: Mapping[str, Any],
+        read: Callable[[Any], T],
+        look: Callable[[], T | None],
+        asked: str,
+        grant: str,
+    ) -> T:
+        """A POST, repeated only after a look."""
+        try:
+            return self._call("POST", path, data=data, read=read, look=look, asked=asked, grant=grant)
+        except GitHubError as error:
+            found = _look_again(look) if error.kind in ("server", "network") else None
+            if found is None:
+                raise
+            return found
 
     def _pages(self, path: str, entry: Callable[[Any], T], parameters: dict[str, Any], *, asked: str) -> list[T]:
         """All pages of a list. The address of the next is GitHub's: a renamed repository answers from another."""
 
         def read(answer: _Answer) -> tuple[list[T], str | None]:
-            return [entry(item) for item in _rows(answer.data)], _next_page(answer.headers.get("link", ""))
+            return [entry(item) for item in reading.rows(answer.data)], reading.next_page(
+                answer.headers.get("link", "")
+            )
 
         found: list[T] = []
         where: str | None = path
         query: dict[str, Any] | None = {**parameters, "per_page": 100}
         for _ in range(_PAGES):
-            entries, where = self._call("GET", where or path, parameters=query, read=read, asked=asked)
+            entries, where = self._exchange("GET", where or path, parameters=query, read=read, asked=asked)
             found += entries
             query = None
             if where is None:
@@ -263,18 +332,39 @@ class GitHub:
         raise GitHubError("refused", f"{asked} has more than {_PAGES} pages of entries; they are not all read")
 
     def _graphql(self, query: str, variables: dict[str, Any], read: Callable[[Mapping[str, Any]], T]) -> T:
-        """A GraphQL query. It only reads, so it is repeated as a GET is."""
+        """A GraphQL query, or a mutation that may happen twice: it is repeated as a GET is."""
 
         def unpack(answer: _Answer) -> T:
-            table = _table(answer.data)
+            table = reading.table(answer.data)
             if table.get("errors"):
-                raise _Failed(_Answer(422, {}, None))
-            return read(_table(table.get("data")))
+                raise _Failed(_Answer(_graphql_status(table["errors"]), answer.headers, None))
+            return read(reading.table(table.get("data")))
 
         data = {"query": query, "variables": variables}
-        return self._call("POST", self._requester.graphql_url, data=data, read=unpack, asked="GraphQL")
+        return self._exchange("POST", self._requester.graphql_url, data=data, read=unpack, asked="GraphQL")
 
     def _call(
+        self,
+        verb: str,
+        path: str,
+        *,
+        read: Callable[[Any], T],
+        asked: str,
+        parameters: dict[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        look: Callable[[], T | None] | None = None,
+        grant: str = _PULLS,
+    ) -> T:
+        """One call whose answer's JSON is all that counts."""
+
+        def unpack(answer: _Answer) -> T:
+            return read(answer.data)
+
+        return self._exchange(
+            verb, path, read=unpack, asked=asked, parameters=parameters, data=data, look=look, grant=grant
+        )
+
+    def _exchange(
         self,
         verb: str,
         path: str,
@@ -284,8 +374,9 @@ class GitHub:
         parameters: dict[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
         look: Callable[[], T | None] | None = None,
+        grant: str = _PULLS,
     ) -> T:
-        """One call with its repetitions. ``asked`` says in the error line what it was about."""
+        """One call with its repetitions. ``asked`` and ``grant`` say in the error line what it was about and what it needs."""
         try:
             return retry.call(
                 lambda: read(self._once(verb, path, parameters, data)),
@@ -295,9 +386,9 @@ class GitHub:
                 look=look,
             )
         except retry.GaveUp as error:
-            raise self._error(error.last, asked, verb, error) from None
+            raise self._error(error.last, asked, verb, grant, error) from None
         except (_Failed, _Late) as error:
-            raise self._error(error, asked, verb) from None
+            raise self._error(error, asked, verb, grant) from None
 
     def _once(self, verb: str, path: str, parameters: dict[str, Any] | None, data: Mapping[str, Any] | None) -> _Answer:
         if self._deadline.left() <= 0:
@@ -317,7 +408,7 @@ class GitHub:
         if not 200 <= status < 300:
             raise _Failed(answer)
         if body is _NO_JSON:
-            raise _Unreadable
+            raise Unreadable
         return answer
 
     def _brake(self) -> None:
@@ -335,7 +426,7 @@ class GitHub:
             if error.status >= 500 or error.status in (408, 409):
                 return retry.Again(retry.retry_after_seconds(error.headers.get("retry-after"), self._deadline.clock))
             return None
-        return retry.Again() if isinstance(error, _Unreadable) or _network_trouble(error) else None
+        return retry.Again() if isinstance(error, Unreadable) or _network_trouble(error) else None
 
     def _limit_ends(self, error: _Failed) -> float:
         """Seconds until a rate limit ends: Retry-After, else the reset of a spent limit, else a minute."""
@@ -347,12 +438,14 @@ class GitHub:
             return max(0.0, float(reset[:12]) - self._deadline.clock.wall()) + 1.0
         return _SECONDARY_LIMIT_S
 
-    def _error(self, error: Exception, asked: str, verb: str, gave_up: retry.GaveUp[Any] | None = None) -> GitHubError:
+    def _error(
+        self, error: Exception, asked: str, verb: str, grant: str, gave_up: retry.GaveUp[Any] | None = None
+    ) -> GitHubError:
         """The failure as one line."""
         after = f" after {gave_up.attempts} attempts" if gave_up is not None and gave_up.attempts > 1 else ""
         if isinstance(error, _Late):
             return GitHubError("late", f"no time is left to ask GitHub about {asked}")
-        if isinstance(error, _Unreadable):
+        if isinstance(error, Unreadable):
             return GitHubError("server", f"GitHub's answer about {asked} cannot be read{after}")
         if not isinstance(error, _Failed):
             return GitHubError("network", f"GitHub cannot be reached{after}: {self._network_reason(error)}")
@@ -360,7 +453,7 @@ class GitHub:
             wait = f"{gave_up.waited_for:.0f} s" if gave_up is not None and gave_up.waited_for is not None else "?"
             left = f"{self._deadline.left():.0f} s"
             return GitHubError("rate-limit", f"GitHub's rate limit ends in {wait}, {left} are left; publish later")
-        return GitHubError(*_sentence(error, asked, verb, after))
+        return GitHubError(*_sentence(error, asked, verb, after, grant))
 
     def _network_reason(self, error: Exception) -> str:
         """Why there was no answer, by the exception's kind: its text can hold anything."""
@@ -378,7 +471,14 @@ class GitHub:
 _NO_JSON: Final = object()
 
 
-def _look_again(look: Callable[[], Comment | None]) -> Comment | None:
+def _graphql_status(errors: object) -> int:
+    """The status that REST would have given: GraphQL answers 200 and names the kind of an error."""
+    kinds = {entry.get("type") for entry in errors if isinstance(entry, dict)} if isinstance(errors, list) else set()
+    known = {"FORBIDDEN": 403, "INSUFFICIENT_SCOPES": 403, "NOT_FOUND": 404, "RATE_LIMITED": 429}
+    return next((status for kind, status in known.items() if kind in kinds), 422)
+
+
+def _look_again(look: Callable[[], T | None]) -> T | None:
     """The last look; if it fails too, the first failure is the one to report."""
     try:
         return look()
@@ -392,7 +492,7 @@ def _network_trouble(error: Exception) -> bool:
     return isinstance(error, (requests.exceptions.RequestException, OSError))
 
 
-def _sentence(error: _Failed, asked: str, verb: str, after: str) -> tuple[Kind, str]:
+def _sentence(error: _Failed, asked: str, verb: str, after: str, grant: str) -> tuple[Kind, str]:
     """Kind and text for an answer that is neither a success nor a rate limit."""
     status = error.status
     if status == 401:
@@ -401,7 +501,7 @@ def _sentence(error: _Failed, asked: str, verb: str, after: str) -> tuple[Kind, 
         return "locked", f"the conversation of {asked} is locked (403)"
     if status == 403:
         may = "read" if verb == "GET" else "write"
-        return "permission", f"the token may not {may} {asked} (403); give the job `pull-requests: write`"
+        return "permission", f"the token may not {may} {asked} (403); give {grant}"
     if status == 404:
         return "not-found", f"GitHub shows the token no {asked} (404); check the name, the number and its permissions"
     if status == 410:
@@ -411,90 +511,3 @@ def _sentence(error: _Failed, asked: str, verb: str, after: str) -> tuple[Kind, 
     if status >= 500 or status in (408, 409):
         return "server", f"GitHub cannot answer about {asked} ({status}){after}; try again later"
     return "refused", f"GitHub refuses the request about {asked} ({status})"
-
-
-# --- reading answers -------------------------------------------------------------------------------------------------
-
-_EDITS_QUERY: Final = (
-    "query($id: ID!) { node(id: $id) { ... on IssueComment {"
-    " userContentEdits(first: 20) { nodes { editor { login } diff } } } } }"
-)
-
-
-def _table(data: object) -> Mapping[str, Any]:
-    if not isinstance(data, dict):
-        raise _Unreadable
-    return data
-
-
-def _rows(data: object) -> list[Any]:
-    if not isinstance(data, list):
-        raise _Unreadable
-    return data
-
-
-def _text(table: Mapping[str, Any], key: str) -> str:
-    value = table.get(key)
-    if not isinstance(value, str):
-        raise _Unreadable
-    return value
-
-
-def _number(table: Mapping[str, Any], key: str) -> int:
-    value = table.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise _Unreadable
-    return value
-
-
-def _read_comment(answer: _Answer) -> Comment:
-    return _comment(answer.data)
-
-
-def _comment(data: object) -> Comment:
-    table = _table(data)
-    user = table.get("user")
-    return Comment(
-        id=_number(table, "id"),
-        node_id=_text(table, "node_id"),
-        login=_text(_table(user), "login") if user is not None else "",
-        body=_text(table, "body") if table.get("body") is not None else "",
-        url=_text(table, "html_url"),
-    )
-
-
-def _pull(data: object) -> Pull:
-    table = _table(data)
-    head = _table(table.get("head"))
-    return Pull(_number(table, "number"), _text(head, "label"), _text(head, "sha"))
-
-
-def _same_head(label: str, wanted: str) -> bool:
-    """Owners do not tell upper from lower case, branches do."""
-    (owner, _, branch), (wanted_owner, _, wanted_branch) = label.partition(":"), wanted.partition(":")
-    return owner.casefold() == wanted_owner.casefold() and branch == wanted_branch
-
-
-def _user(answer: _Answer) -> str:
-    return _text(_table(answer.data), "login")
-
-
-def _viewer(data: Mapping[str, Any]) -> str:
-    return _text(_table(data.get("viewer")), "login")
-
-
-def _edits(data: Mapping[str, Any]) -> list[Edit]:
-    """GitHub lists edits newest first; a deleted one has no text, an edit of a deleted account no editor."""
-    history = _table(_table(data.get("node")).get("userContentEdits"))
-    edits = [_table(node) for node in _rows(history.get("nodes"))]
-    return [
-        Edit(_text(_table(edit["editor"]), "login"), _text(edit, "diff"))
-        for edit in edits
-        if edit.get("editor") is not None and edit.get("diff") is not None
-    ]
-
-
-def _next_page(link: str) -> str | None:
-    """The address with ``rel="next"`` of a Link header. PyGithub keeps its path only, so it stays on our host."""
-    found = re.search(r'<([^<>]{1,2000})>;\s*rel="next"', link)
-    return found[1] if found else None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from checklistbot.github import boxes
 from checklistbot.github.carried import MAX_CHECKLIST, checklist_from, json_object, pack, unpack
 from checklistbot.lazy import pattern as lazy_pattern
 from checklistbot.model import Checklist, UsageError
@@ -21,7 +22,8 @@ from checklistbot.model import Checklist, UsageError
 SCHEMA: Final = "marker/1"
 PREFIX: Final = "<!-- checklistbot "
 SUFFIX: Final = " -->"
-_MAX_LINE: Final = MAX_CHECKLIST + 2_000
+#: Characters of a marker: its checklist, its boxes, and the rest.
+_MAX_LINE: Final = MAX_CHECKLIST + boxes.MAX_LINE + 2_000
 
 _ID: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DIGEST: Final = lazy_pattern(r"[0-9a-f]{64}")
@@ -36,7 +38,8 @@ class Marker:
 
     ``id`` is the config's ``comment.id``; ``content`` and ``config`` are sha256 in hex; ``head`` is the full commit
     id; ``valid_at`` is RFC 3339 with a zone, the moment at which the run took its view; ``llm`` (how the LLM ended) and
-    ``run`` (the workflow run) are one word each; ``prompt`` is the key of the question whose answer ``checklist`` is.
+    ``run`` (the workflow run) are one word each; ``prompt`` is the key of the question whose answer ``checklist`` is;
+    ``boxes`` tells which line is which item's (boxes.py).
     """
 
     id: str = "default"
@@ -48,6 +51,7 @@ class Marker:
     run: str | None = None
     checklist: Checklist | None = None
     prompt: str | None = None
+    boxes: str | None = None
 
     @property
     def when(self) -> datetime | None:
@@ -68,6 +72,8 @@ class Marker:
             fields[name] = value
         if self.valid_at is not None and self.when is None:
             raise UsageError("comment marker: valid_at is no time with a zone, such as 2026-11-30T12:00:00Z")
+        if self.boxes is None:
+            del fields["boxes"]
         fields["checklist"] = None if self.checklist is None else pack(self.checklist)
         return f"{PREFIX}{_harmless(json.dumps(fields, separators=(',', ':')))}{SUFFIX}"
 
@@ -81,6 +87,7 @@ _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
     "llm": _WORD,
     "run": _WORD,
     "prompt": _DIGEST,
+    "boxes": boxes.FORM,
 }
 
 
@@ -178,6 +185,7 @@ def of_report(
 
     What the report does not say, or says in another form, is left out.
     """
+    checklist = checklist_from(report.get("checklist"))
     commit, status = _part(report, "head").get("commit"), _part(report, "llm").get("status")
     return Marker(
         id=id,
@@ -188,7 +196,8 @@ def of_report(
         llm=status if _fits(status, _WORD) else None,
         run=run if _fits(run, _WORD) else None,
         prompt=prompt if _fits(prompt, _DIGEST) else None,
-        checklist=checklist_from(report.get("checklist")),
+        checklist=checklist,
+        boxes=boxes.of(checklist.items if checklist else (), split(body)[0]),
     )
 
 

@@ -100,6 +100,7 @@ class Runner:
         """One run of the Action on ``checkout`` for the pull request that ``payload`` describes."""
         keep = self.folder / "keep"
         keep.mkdir()
+        self.github.pulls["octo/serving", 7].sha = payload["pull_request"]["head"]["sha"]
         inputs = {"index-url": self.index.url} | {name.replace("_", "-"): value for name, value in inputs.items()}
         text = WORKFLOW.format(before=before, pin=PIN, inputs=json.dumps(inputs), keep=keep)
         (self.folder / "workflow.yml").write_text(text, "utf-8")

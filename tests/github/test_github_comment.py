@@ -25,6 +25,7 @@ LIST, POST, PATCH, DELETE = (
     "issues/update-comment",
     "issues/delete-comment",
 )
+PULL, GET, HIDDEN = "pulls/get", "issues/get-comment", "graphql/hidden"
 VIEWER, EDITS, USER, PULLS = "graphql/viewer", "graphql/edits", "users/get-authenticated", "pulls/list"
 
 
@@ -67,7 +68,7 @@ def test_first_run_creates_one_comment_with_the_marker_on_the_last_line(github, 
     marker = parse(github.bodies()[0])
     assert marker is not None
     assert (marker.id, marker.valid_at, marker.head) == ("default", "2026-11-30T11:01:00Z", "a" * 40)
-    assert github.ops() == [VIEWER, LIST, POST, LIST]
+    assert github.ops() == [PULL, VIEWER, LIST, POST, LIST]
 
 
 def test_second_run_updates_the_same_comment(github, clock, bot) -> None:
@@ -245,7 +246,8 @@ def test_a_wrongly_guessed_login_is_mended_by_what_the_create_answers(github, cl
 
 def test_the_number_is_found_by_the_head_branch(github, clock, bot) -> None:
     github.pulls["octo/serving", 9] = Pull(9, "Forker", "feat/long-context", "b" * 40)
-    done = post(github, clock, "x", 1, target=Target("octo/serving", head_ref="forker:feat/long-context"))
+    target = Target("octo/serving", head_ref="forker:feat/long-context")
+    done = post(github, clock, "x", 1, target=target, marker=at(1, head="b" * 40))
     assert done.url == "https://github.com/octo/serving/pull/9#issuecomment-1001"
 
 
@@ -454,7 +456,7 @@ def test_writes_keep_a_second_between_them_and_queries_do_not(github, clock, bot
     for n in (1, 2, 3):
         github.put(bot, compose(f"text {n}", at(n)))
     post(github, clock, "x", 4, seconds_between_writes=1.0)
-    assert github.ops() == [VIEWER, LIST, PATCH, EDITS, DELETE, DELETE]
+    assert github.ops() == [PULL, VIEWER, LIST, HIDDEN, GET, PATCH, EDITS, DELETE, DELETE]
     assert clock.slept == [1.0, 1.0]
 
 
@@ -541,7 +543,7 @@ def test_an_enterprise_server_has_its_own_paths(contract: Contract, clock) -> No
             github.put(actor, f"chat {n}")
         post(github, clock, "x", 1)
         assert post(github, clock, "y", 2).action == "updated"
-        assert github.calls[0].path == "/api/graphql"
+        assert github.calls[1].path == "/api/graphql"
         assert github.violations == []
 
 

@@ -120,7 +120,7 @@ def test_a_field_that_does_not_fit_is_not_rendered(changes: dict[str, str]) -> N
         '<!-- checklistbot {"schema": "marker/1", "id": "a", "id": "default"} -->',
         "<!-- checklistbot " + "[" * 15_000 + " -->",
         "<!-- checklistbot " + '{"a":' * 3_000 + " -->",
-        line(pad="x" * 20_000),
+        line(pad="x" * 40_000),
     ],
 )
 def test_what_is_no_marker_of_ours(text: str) -> None:

@@ -19,7 +19,7 @@ from checklistbot.model import InputError, UsageError
 POST, LIST = "issues/create-comment", "issues/list-comments"
 REPORT: dict[str, Any] = {
     "schema": "report/1",
-    "head": {"ref": "topic", "commit": "e" * 40},
+    "head": {"ref": "topic", "commit": "a" * 40},
     "facts": {"base": None, "head": {"digests": {"prod/glm": {"config": "a" * 64}}}},
     "llm": {"status": "not-asked"},
     "checklist": {"schema": "checklist/1", "language": "en", "origin": "builtin", "model": None, "items": []},
@@ -40,7 +40,7 @@ def report_dir(tmp_path: Path) -> Path:
 def test_the_marker_is_made_from_the_report_and_the_clock(report_dir: Path) -> None:
     body, marker = read_report(report_dir, {**NOW, "GITHUB_RUN_ID": "77"}, "team-a")
     assert body == "### ⛔ BLOCK\n\nthe report"
-    assert (marker.id, marker.valid_at, marker.run, marker.head) == ("team-a", "2026-11-30T12:00:00Z", "77", "e" * 40)
+    assert (marker.id, marker.valid_at, marker.run, marker.head) == ("team-a", "2026-11-30T12:00:00Z", "77", "a" * 40)
     assert marker.checklist is not None
 
 

@@ -2,7 +2,7 @@
 
 It listens on loopback and speaks the few operations that ``checklistbot.github`` uses. Requests and answers are
 validated against ``@octokit/openapi`` (see openapi_contract.py); what does not fit is collected in ``violations`` and
-fails the test.
+fails the test. GraphQL exchanges are collected in ``graphql_seen`` and held against ``@octokit/graphql-schema`` at the end.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from openapi_contract import Contract
 
 from checklistbot.retry import Clock
 
 COMMENTS_PER_PAGE = 30
+EDITS_PER_PAGE = 100
 LIMIT = 65_536
 
 
@@ -44,6 +45,7 @@ class Saved:
 
     login: str
     body: str
+    kind: str = "Bot"
 
 
 @dataclass
@@ -53,6 +55,15 @@ class Stored:
     body: str
     pull: int
     edits: list[Saved] = field(default_factory=list)
+    hidden: bool = False
+    created_at: str = "2026-11-30T11:00:00Z"
+
+    def save(self, actor: Actor, body: str) -> None:
+        """What an edit leaves: the new text, and all texts in the history."""
+        if not self.edits:
+            self.edits.append(Saved(self.actor.login, self.body, self.actor.kind))
+        self.body = body
+        self.edits.append(Saved(actor.login, body, actor.kind))
 
 
 @dataclass
@@ -63,6 +74,8 @@ class Pull:
     sha: str = "a" * 40
     state: str = "open"
     locked: bool = False
+    author: str = "octo-author"
+    labels: tuple[str, ...] = ()
 
 
 @dataclass
@@ -109,12 +122,30 @@ class Answer(Exception):
 ROUTES = (
     ("users/get-authenticated", "GET", r"/user"),
     ("pulls/list", "GET", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/pulls"),
+    ("pulls/get", "GET", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/pulls/(?P<issue_number>\d+)"),
+    ("issues/get-comment", "GET", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues/comments/(?P<comment_id>\d+)"),
+    (
+        "repos/get-collaborator-permission-level",
+        "GET",
+        r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/collaborators/(?P<username>[^/]+)/permission",
+    ),
+    (
+        "teams/get-membership-for-user-in-org",
+        "GET",
+        r"/orgs/(?P<org>[^/]+)/teams/(?P<team>[^/]+)/memberships/(?P<username>[^/]+)",
+    ),
+    ("issues/list-events", "GET", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues/(?P<issue_number>\d+)/events"),
+    ("repos/list-activities", "GET", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/activity"),
+    ("checks/list-for-ref", "GET", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/commits/(?P<ref>[^/]+)/check-runs"),
+    ("checks/create", "POST", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/check-runs"),
+    ("checks/update", "PATCH", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/check-runs/(?P<check_run_id>\d+)"),
     ("issues/list-comments", "GET", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues/(?P<issue_number>\d+)/comments"),
     ("issues/create-comment", "POST", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues/(?P<issue_number>\d+)/comments"),
     ("issues/update-comment", "PATCH", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues/comments/(?P<comment_id>\d+)"),
     ("issues/delete-comment", "DELETE", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues/comments/(?P<comment_id>\d+)"),
 )
-GRAPHQL = ("graphql/viewer", "graphql/edits")
+GRAPHQL = ("graphql/viewer", "graphql/edits", "graphql/hidden", "graphql/hide")
+_GRAPHQL_WORDS = (("minimizeComment", "graphql/hide"), ("isMinimized", "graphql/hidden"), ("viewer", "graphql/viewer"))
 OPERATIONS = (*(route[0] for route in ROUTES), *GRAPHQL)
 
 
@@ -130,9 +161,17 @@ class FakeGitHub:
         self.ignores_head = False
         self.comments: dict[int, Stored] = {}
         self.next_id = 1000
+        self.edits_per_page = EDITS_PER_PAGE
         self.faults: list[Fault] = []
         self.calls: list[Call] = []
         self.violations: list[str] = []
+        self.graphql_seen: dict[str, dict[str, Any]] = {}
+        self.roles: dict[str, str] = {}
+        self.teams: dict[str, set[str]] = {}
+        self.label_log: list[dict[str, Any]] = []
+        self.pushes: list[tuple[str, str]] = []
+        self.checks: dict[int, dict[str, Any]] = {}
+        self.checks_allowed = True
         self.seen: dict[str, int] = {}
         self.gate: Callable[[Call, str], None] = lambda call, moment: None
         self.release = threading.Event()
@@ -155,10 +194,13 @@ class FakeGitHub:
         """A new repository, with nobody in it."""
         with self.lock:
             self.actors, self.comments, self.calls, self.faults, self.seen = {}, {}, [], [], {}
+            self.roles, self.teams, self.label_log, self.pushes = {}, {}, [], []
+            self.checks, self.checks_allowed = {}, True
             self.pulls = {("octo/serving", 7): Pull(7)}
             self.moved = {}
             self.ignores_head = False
             self.next_id = 1000
+            self.edits_per_page = EDITS_PER_PAGE
             self.release.set()
             self.release = threading.Event()
             self.gate = lambda call, moment: None
@@ -195,6 +237,11 @@ class FakeGitHub:
             count = self.seen[op] = self.seen.get(op, 0) + 1
             return next((f for f in self.faults if f.op == op and f.nth <= count < f.nth + f.times), None)
 
+    def keep_graphql(self, request: Any, answer: Any) -> None:
+        """One exchange of each shape, for the schema to judge at the end of the session."""
+        shape = json.dumps([request["query"], _shape(request["variables"]), _shape(answer)], sort_keys=True)
+        self.graphql_seen.setdefault(shape, {"request": request, "answer": answer})
+
     # --- operations
 
     def run(self, call: Call, arguments: dict[str, str]) -> tuple[int, Any, dict[str, str]]:
@@ -208,14 +255,27 @@ class FakeGitHub:
             if not actor.rest_user:
                 raise Answer(403, "Resource not accessible by integration")
             return 200, self.contract.user(actor.login, actor.id, self.origin), {}
+        if call.op == "teams/get-membership-for-user-in-org":
+            return self.membership(arguments)
         repo = f"{arguments['owner']}/{arguments['repo']}"
         if call.op == "pulls/list":
             return self.list_pulls(repo, call)
+        if call.op == "repos/get-collaborator-permission-level":
+            return self.permission(unquote(arguments["username"]))
+        if call.op == "repos/list-activities":
+            entries = [self.contract.activity(n, sha, at) for n, (sha, at) in enumerate(reversed(self.pushes), 1)]
+            return 200, entries, {}
+        if call.op.startswith("checks/"):
+            return self.check(call, arguments)
         if "comment_id" in arguments:
             return self.change(actor, call, int(arguments["comment_id"]))
         pull = self.pulls.get((repo, int(arguments["issue_number"])))
         if pull is None:
             raise Answer(404, "Not Found")
+        if call.op == "pulls/get":
+            return 200, self.contract.whole_pull(pull, repo, self.origin), {}
+        if call.op == "issues/list-events":
+            return 200, [self.contract.label_event(n, entry) for n, entry in enumerate(self.label_log, 1)], {}
         if call.op == "issues/list-comments":
             return self.list_comments(pull, repo, call)
         return self.create(actor, pull, repo, call)
@@ -242,15 +302,14 @@ class FakeGitHub:
         stored = self.comments.get(comment_id)
         if stored is None:
             raise Answer(404, "Not Found")
+        if call.op == "issues/get-comment":
+            return 200, self.show(stored, "octo/serving"), {}
         self.may_write(actor)
         if call.op == "issues/delete-comment":
             del self.comments[comment_id]
             return 204, None, {}
         self.check_body(call.body)
-        if not stored.edits:
-            stored.edits.append(Saved(stored.actor.login, stored.body))
-        stored.body = call.body["body"]
-        stored.edits.append(Saved(actor.login, stored.body))
+        stored.save(actor, call.body["body"])
         return 200, self.show(stored, "octo/serving"), {}
 
     def graphql(self, actor: Actor, call: Call) -> tuple[int, Any, dict[str, str]]:
@@ -258,16 +317,72 @@ class FakeGitHub:
             raise Answer(403, "Resource not accessible by integration")
         if call.op == "graphql/viewer":
             return 200, {"data": {"viewer": {"login": actor.login}}}, {}
+        if call.op == "graphql/hidden":
+            return 200, {"data": {"nodes": [self.minimised(node) for node in call.body["variables"]["ids"]]}}, {}
         node = call.body["variables"]["id"]
         stored = next((c for c in self.comments.values() if f"IC_{c.id}" == node), None)
         if stored is None:
             error = {"type": "NOT_FOUND", "path": ["node"], "message": "Could not resolve to a node"}
             return 200, {"data": {"node": None}, "errors": [error]}, {}
+        if call.op == "graphql/hide":
+            self.may_write(actor)
+            stored.hidden = True
+            shown = {"__typename": "IssueComment", "isMinimized": True}
+            return 200, {"data": {"minimizeComment": {"minimizedComment": shown}}}, {}
+        return (
+            200,
+            {"data": {"node": {"__typename": "IssueComment", "userContentEdits": self.history(stored, call)}}},
+            {},
+        )
+
+    def minimised(self, node: str) -> dict[str, Any] | None:
+        stored = next((c for c in self.comments.values() if f"IC_{c.id}" == node), None)
+        return {"__typename": "IssueComment", "id": node, "isMinimized": stored.hidden} if stored else None
+
+    def history(self, stored: Stored, call: Call) -> dict[str, Any]:
+        """A page of a comment's edits, newest first."""
+        after = call.body["variables"]["after"]
+        start, size = int(after) if after else 0, self.edits_per_page
         nodes = [
-            {"editor": {"login": saved.login.removesuffix("[bot]")}, "diff": saved.body}
+            {"editor": {"__typename": saved.kind, "login": saved.login.removesuffix("[bot]")}, "diff": saved.body}
             for saved in reversed(stored.edits)
         ]
-        return 200, {"data": {"node": {"userContentEdits": {"nodes": nodes[:20]}}}}, {}
+        more = start + size < len(nodes)
+        page = {"hasNextPage": more, "endCursor": str(start + size) if more else None}
+        return {"pageInfo": page, "nodes": nodes[start : start + size]}
+
+    def permission(self, login: str) -> tuple[int, Any, dict[str, str]]:
+        if login not in self.roles:
+            raise Answer(404, "Not Found")
+        return 200, self.contract.permission(login, self.roles[login], self.origin), {}
+
+    def membership(self, arguments: dict[str, str]) -> tuple[int, Any, dict[str, str]]:
+        if arguments["username"] not in self.teams.get(f"{arguments['org']}/{arguments['team']}", set()):
+            raise Answer(404, "Not Found")
+        return 200, self.contract.membership(arguments["org"], arguments["username"], self.origin), {}
+
+    def check(self, call: Call, arguments: dict[str, str]) -> tuple[int, Any, dict[str, str]]:
+        """Check runs: the latest of a name, a new one, a changed one."""
+        if not self.checks_allowed:
+            raise Answer(403, "Resource not accessible by integration")
+        if call.op == "checks/list-for-ref":
+            runs = [
+                run
+                for run in self.checks.values()
+                if run["head_sha"] == arguments["ref"] and run["name"] == call.query["check_name"]
+            ]
+            return 200, {"total_count": len(runs), "check_runs": runs[::-1]}, {}
+        if call.op == "checks/create":
+            self.next_id += 1
+            run = self.contract.check_run(self.next_id, self.origin)
+            self.checks[self.next_id] = run
+        else:
+            found = self.checks.get(int(arguments["check_run_id"]))
+            if found is None:
+                raise Answer(404, "Not Found")
+            run = found
+        self.contract.update_check_run(run, call.body)
+        return (201 if call.op == "checks/create" else 200), run, {}
 
     def list_pulls(self, repo: str, call: Call) -> tuple[int, Any, dict[str, str]]:
         """GitHub ignores a ``head`` that has no colon."""
@@ -292,7 +407,16 @@ class FakeGitHub:
         actor = stored.actor
         return self.contract.comment(
             stored.id, stored.pull, repo, stored.body, actor.login, actor.kind, actor.id, self.origin
-        )
+        ) | {"created_at": stored.created_at}
+
+
+def _shape(value: Any) -> Any:
+    """A JSON value without its texts and numbers, and without the equal ones of a list."""
+    if isinstance(value, dict):
+        return {key: entry if key == "__typename" else _shape(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [json.loads(text) for text in sorted({json.dumps(_shape(entry), sort_keys=True) for entry in value})]
+    return type(value).__name__
 
 
 class _Server(ThreadingHTTPServer):
@@ -350,7 +474,7 @@ class _Handler(BaseHTTPRequestHandler):
         plain = {key: values[-1] for key, values in query.items()}
         graphql = "/api/graphql" if github.prefix else "/graphql"
         if self.command == "POST" and path == graphql:
-            op = "graphql/viewer" if "viewer" in body["query"] else "graphql/edits"
+            op = next((op for word, op in _GRAPHQL_WORDS if word in body["query"]), "graphql/edits")
             return self.record(Call(op, token, path, plain, body)), {}
         path = path.removeprefix(github.prefix).replace("/repositories/42/", "/repos/octo/serving/")
         for op, method, pattern in ROUTES:
@@ -378,6 +502,8 @@ class _Handler(BaseHTTPRequestHandler):
                 status, headers = answer.status, {}
             if call.op not in GRAPHQL:
                 github.violations += github.contract.response(call.op, status, value)
+            elif status == 200 and "errors" not in value:
+                github.keep_graphql(call.body, value)
             return status, value, headers
 
     # --- answering

@@ -113,6 +113,77 @@ class Contract:
         # The description's own example lacks the type of a requested team, which its schema demands.
         return {**example, "number": number, "state": state, "head": head, "requested_teams": []}
 
+    def whole_pull(self, pull: Any, repo: str, origin: str) -> dict[str, Any]:
+        """A pull request by itself (``pull`` is the server's)."""
+        example = self._examples.setdefault("pull", self.example("pull-request"))
+        head = example["head"]
+        repository = {**head["repo"], "full_name": repo}
+        label = example["labels"][0]
+        return {
+            **example,
+            "number": pull.number,
+            "state": pull.state,
+            "locked": pull.locked,
+            "user": {**example["user"], "login": pull.author},
+            "labels": [{**label, "name": name} for name in pull.labels],
+            "head": {
+                **head,
+                "label": f"{pull.owner}:{pull.branch}",
+                "ref": pull.branch,
+                "sha": pull.sha,
+                "repo": repository,
+            },
+            "url": f"{origin}/repos/{repo}/pulls/{pull.number}",
+            "requested_teams": [],
+        }
+
+    def permission(self, login: str, role: str, origin: str) -> dict[str, Any]:
+        """GitHub folds maintain into write and triage into read in the older field."""
+        example = self.example("repository-collaborator-permission-response-if-user-has-admin-permissions")
+        older = {"maintain": "write", "triage": "read"}.get(
+            role, role if role in ("admin", "write", "read") else "none"
+        )
+        return {**example, "permission": older, "role_name": role, "user": {**example["user"], "login": login}}
+
+    def membership(self, organisation: str, login: str, origin: str) -> dict[str, Any]:
+        return self.example("team-membership-response-if-user-is-a-team-maintainer")
+
+    def label_event(self, number: int, entry: dict[str, Any]) -> dict[str, Any]:
+        """``entry``: event (labeled, unlabeled), login, label, at."""
+        example = self.example("issue-event-for-issue-items")[0]
+        return {
+            **example,
+            "id": number,
+            "event": entry["event"],
+            "created_at": entry["at"],
+            "actor": {**example["actor"], "login": entry["login"]},
+            "label": {"name": entry["label"], "color": "ff0000"},
+        }
+
+    def activity(self, number: int, sha: str, at: str) -> dict[str, Any]:
+        example = self.example("activity-items")[0]
+        return {**example, "id": number, "after": sha, "timestamp": at}
+
+    def check_run(self, number: int, origin: str) -> dict[str, Any]:
+        example = self.example("check-run")
+        address = f"https://github.com/octo/serving/runs/{number}"
+        return {**example, "id": number, "pull_requests": [], "html_url": address, "output": dict(example["output"])}
+
+    def update_check_run(self, run: dict[str, Any], sent: dict[str, Any]) -> None:
+        """What GitHub makes of a request to create or change a check run: annotations are added to those there are."""
+        output = sent.get("output", {})
+        for key in ("name", "head_sha", "external_id", "status", "details_url", "started_at", "completed_at"):
+            if key in sent:
+                run[key] = sent[key]
+        if "conclusion" in sent:
+            run["conclusion"], run["status"] = sent["conclusion"], "completed"
+        elif sent.get("status") in ("queued", "in_progress"):
+            run["conclusion"] = run["completed_at"] = None
+        run["output"].update({key: output[key] for key in ("title", "summary", "text") if key in output})
+        kept = run.setdefault("_annotations", [])
+        kept += output.get("annotations", [])
+        run["output"]["annotations_count"] = len(kept)
+
 
 @cache
 def contract_of(package: Path) -> Contract:
