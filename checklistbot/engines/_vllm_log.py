@@ -43,7 +43,7 @@ _BLOCKS = lazy_pattern(
     r"(?<![\w.])(?:# )?(GPU|cuda|CUDA|TPU|tpu|HPU|hpu|XPU|xpu|NPU|npu|rocm|neuron|MUSA|musa|CPU) blocks: (\d{1,12})"
 )
 _AVAILABLE = lazy_pattern(r"Available KV cache memory: (-?[\d.]{1,20}) GiB")
-_RESERVED = lazy_pattern(r"reserved for KV Cache is (-?[\d.]{1,20}) ?GiB")
+_RESERVED = lazy_pattern(r"reserved (?:for KV Cache is )?(-?[\d.]{1,20}) ?GiB(?! memory for (?!KV))")
 _PROFILED = lazy_pattern(r"kv_cache_size=(-?[\d.]{1,20}) ?GiB")
 _FRACTION_V0 = lazy_pattern(r"gpu_memory_utilization ?(?:\(|=)(\d?\.?\d{1,8})")
 _FRACTION = lazy_pattern(
@@ -308,6 +308,8 @@ def _command(text: str) -> Iterator[Said]:
         # The model may stand behind the flags.
         yield Said("model", match[1], 38)
     yield from read_flags(text, _FLAGS)
+    if role := _ROLE.search(text):
+        yield Said("role", _kv_role(role[1]) or "unified", 40)
 
 
 def _read(record: Record) -> Iterator[Said]:
@@ -396,7 +398,7 @@ LOG: Final = LogGrammar(
         b"vllm", b"vLLM", b" concurrency at ", b" blocks: ", b"version ", b"model ", b"max model len", b"GPU memory utilization",
         b"gpu_memory_utilization", b"gpu-memory-utilization", b"--max-model-len", b"--max_model_len", b"--max-num-seqs",
         b"kv_cache_dtype=", b"attention block size", b"Mamba", b"padding layers", b"Engine core initialization", b"max_num_seqs",
-        b"maximum model length", b"for KV Cache is", b"kv_cache_size=", b"Resolved architecture", b"data type to store kv",
+        b"maximum model length", b"for KV Cache ", b"kv_cache_size=", b"Resolved architecture", b"data type to store kv",
         b"Loading model weights took", b"Model loading took", b"to load model ", b"VLLM", b"LLM engine with config", b"LLM(model",
     ),
     read=_read,

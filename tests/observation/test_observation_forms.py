@@ -42,6 +42,11 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
         '{\n "data": [{\n  "id": "otter",\n  "root": "/models/otter",\n  "max_model_len": 2048\n }]\n}\n',
         {"model": "/models/otter", "context_length": 2048},
     ),
+    "the role of a launch command": (
+        "vllm serve acme/Otter-7B \\\n  --block-size 128 \\\n  --kv-transfer-config "
+        '\'{"kv_connector":"MooncakeStoreConnector","kv_role":"kv_producer"}\'\n',
+        {"role": "prefill", "page_size": 128, "model": "acme/Otter-7B"},
+    ),
     "bytes for a token are no tokens": (
         "[2026-10-02 07:01:10 TP0] DSv4 memory calculation: bytes_per_full_token=16000.5, available_bytes=4.0 GB, "
         "full_token=268800\n",
@@ -143,3 +148,13 @@ def test_advice_of_a_running_engine_is_no_launch(advice: str) -> None:
     assert reading.earlier == ()
     (server,) = reading.servers
     assert (server.model.value, server.kv_pool_tokens.value, server.context_length.value) == ("acme/Otter", 70016, 8192)
+
+
+def test_memory_that_was_set_by_hand_is_an_amount() -> None:
+    text = (
+        "(EngineCore pid=3) INFO 10-02 07:37:44 [core.py:9] Initializing a V1 LLM engine (v0.19.0) with config: model='acme/Otter'\n"
+        "(EngineCore pid=3) INFO 10-02 07:37:44 [gpu_worker.py:1] Initial free memory 31.16 GiB, reserved 4.25 GiB memory for KV "
+        "Cache as specified by kv_cache_memory_bytes config and skipped memory profiling.\n"
+    )
+    reading = read_log(io.BytesIO(text.encode()), "boot.log")
+    assert reading.extras[reading.servers[0].id].kv_gib == 4.25
