@@ -368,7 +368,9 @@ def _with(
     fits = server.fits_full_context if same and not pool.stale else None
     if fits is None or deployment.fits_full_context is False:
         fits = deployment.fits_full_context  # of several servers one that is too small decides
-    return deployment.replace(**changes, fits_full_context=fits)
+    printed = [deployment.full_requests, server.full_requests if same and not pool.stale else None]
+    smallest = min((factor for factor in printed if factor is not None), default=None)
+    return deployment.replace(**changes, fits_full_context=fits, full_requests=smallest)
 
 
 def _unstated(newer: frozenset[str] | None, pool: Fact) -> frozenset[str]:

@@ -301,6 +301,8 @@ class Deployment:
     world_size: Fact = field(default_factory=not_said)
     image: Fact = field(default_factory=not_said)
     fits_full_context: bool | None = None
+    #: How many requests of full length fit at once, as vLLM printed it ("Maximum concurrency … 1.00x"); the smallest engine's.
+    full_requests: float | None = None
     first_rejected_length: int | None = None
     flags: tuple[Flag, ...] = ()
     env: tuple[Flag, ...] = ()
@@ -345,6 +347,8 @@ class Deployment:
         data.update({name: fact.to_json() for name, fact in self.facts()})
         data["fits_full_context"] = self.fits_full_context
         data["first_rejected_length"] = self.first_rejected_length
+        if self.full_requests is not None:
+            data["full_requests"] = self.full_requests
         if not self.gpu_known:
             data["gpu_known"] = False
         data["flags"] = [flag.to_json() for flag in self.flags]
@@ -363,6 +367,7 @@ class Deployment:
             line=data.get("line"),
             variant=data.get("variant"),
             fits_full_context=data.get("fits_full_context"),
+            full_requests=data.get("full_requests"),
             first_rejected_length=data.get("first_rejected_length"),
             flags=tuple(Flag.from_json(flag) for flag in data.get("flags", ())),
             env=tuple(Flag.from_json(flag) for flag in data.get("env", ())),

@@ -33,6 +33,7 @@ def _cache_config(server: Live, engines: Mapping[str, Mapping[str, str]]) -> Non
         elif blocks and page and not _mixed(labels):
             server.say("kv_pool_tokens", blocks // len(engines) * page, 60, f"DP{engine}")
         factor = number(labels.get("kv_cache_max_concurrency"))
+        server.say("factor", factor, 80, f"DP{engine}")
         factors += [factor] if factor else []
     if factors:
         server.fits = min(factors) >= 1.0

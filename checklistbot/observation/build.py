@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -86,6 +87,11 @@ def build(
         # Both engines call a model by its path where no other name is given, so the name stands for it.
         facts["model"] = facts["served_model_name"]
     facts["engine"] = Fact(engine, Source("observed", name, notes.first_line or None))
+    factor = _factor(notes)
+    if engine == "vllm" and factor is not None and "kv_pool_tokens" not in facts and "context_length" in facts:
+        # From 0.21 this is how vLLM itself gets at the tokens that it prints (facts: vllm.md 1.2).
+        tokens = int(factor.value * float(facts["context_length"].number() or 0))
+        facts["kv_pool_tokens"] = Fact(tokens, Source("observed", name, factor.line or None))
     if "role" not in facts:
         role = _role_of(stream) or _role_of(name)
         if role and engine in ("sglang", "vllm", "tensorrt-llm"):
@@ -106,8 +112,21 @@ def build(
         line=notes.first_line or None,
         variant=variant,
         fits_full_context=fits,
+        full_requests=factor.value if factor is not None else None,
         **_typed(facts),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Factor:
+    value: float
+    line: int
+
+
+def _factor(notes: Notes) -> _Factor | None:
+    """The smallest "maximum concurrency" that was printed: every engine must hold a whole request by itself."""
+    printed = [_Factor(float(e.value), e.line) for e in notes.strongest("factor") if not isinstance(e.value, str)]
+    return min(printed, key=lambda one: one.value, default=None)
 
 
 def _typed(facts: dict[str, Fact]) -> dict[str, Any]:

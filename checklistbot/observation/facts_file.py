@@ -71,7 +71,11 @@ def _observed(deployment: Deployment) -> Deployment:
             changes[name] = _default(name)
     held = deployment.kv_pool_tokens.kind == "observed"
     return deployment.replace(
-        **changes, flags=(), env=(), fits_full_context=deployment.fits_full_context if held else None
+        **changes,
+        flags=(),
+        env=(),
+        fits_full_context=deployment.fits_full_context if held else None,
+        full_requests=deployment.full_requests if held else None,
     )
 
 

@@ -28,10 +28,14 @@ ID: Final = "kv-pool-below-context"
 #: Would let a vLLM server start whose pool is too small; it then hangs (facts: vllm.md 4.1).
 _INSUFFICIENT: Final = "VLLM_ALLOW_INSUFFICIENT_KV_CACHE"
 
+#: The factor below which a hybrid's pool is taken for too tight, and that as a percentage of tokens.
+_HYBRID_ROOM: Final = 1.05
+
 _TITLE: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "below": "{role}KV pool is smaller than the context length",
         "tight": "{role}KV pool leaves no room beside a full-length prompt",
+        "cramped": "{role}KV pool leaves no room beside a full-length prompt",
         "window": "{role}sliding-window pool is smaller than the model's window needs",
         "fits": "{role}KV pool holds the full context length",
         "override": "{role}server is told to start with a KV pool that is too small",
@@ -39,6 +43,7 @@ _TITLE: Final[dict[Language, dict[str, str]]] = {
     "ko": {
         "below": "{role}KV 풀이 컨텍스트 길이보다 작습니다",
         "tight": "{role}KV 풀에 최대 길이 프롬프트 외의 여유가 없습니다",
+        "cramped": "{role}KV 풀에 최대 길이 프롬프트 외의 여유가 없습니다",
         "window": "{role}슬라이딩 윈도 풀이 모델의 윈도에 필요한 크기보다 작습니다",
         "fits": "{role}KV 풀이 컨텍스트 길이 전체를 담습니다",
         "override": "{role}서버가 KV 풀이 모자라도 기동하도록 설정되어 있습니다",
@@ -50,6 +55,8 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "factor": "The engine itself says that a request of {context} tokens does not fit its pool. {what}",
         "tight": "The pool holds {pool} tokens ({how}); a request of {context} tokens needs {needs} with page and reserve. "
         "{missing} tokens are missing: {what}",
+        "cramped": "The engine printed that {factor}x a request of {context} tokens fits. On hybrid models before 0.29 one block more is never "
+        "free, and blocks are large: below 1.05x {what}",
         "window": "The sliding-window layers get {pool} tokens of the KV pool, the model's window needs {needs} with page and reserve. "
         "From 0.5.20 SGLang does not start with that; before, a long request is accepted and never admitted.",
         "fits": "The pool holds {pool} tokens ({how}), a request is promised {context}.",
@@ -69,6 +76,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "shrinks": "The engine starts and lowers its own limit to the pool without an error.",
         "derived": "Nobody promised this context length, the engine derives it from the model: pin it to what the pool holds.",
         "limited": "The gateway in front rejects prompts above {limit} tokens (said in the config), so such prompts do not arrive.",
+        "unsure": "The number is blocks × block size; hybrid models and some attention backends count otherwise, so this is no proof.",
         "sharded": "KV sharding multiplies the limit by a factor that is not known here, so this is no proof.",
         "wait": "such a request is accepted and can wait for ever, and others behind it.",
         "hang": "such a request hangs the engine for ever, without an error.",
@@ -78,6 +86,8 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "factor": "{context} 토큰짜리 요청이 KV 풀에 들어가지 않는다고 엔진이 직접 밝혔습니다. {what}",
         "tight": "KV 풀은 {pool} 토큰({how})이고, {context} 토큰짜리 요청은 페이지와 예약분까지 {needs} 토큰이 필요합니다. "
         "{missing} 토큰이 모자랍니다. {what}",
+        "cramped": "엔진이 밝힌 동시 처리량은 {context} 토큰 요청 {factor}개입니다. 0.29 이전의 하이브리드 모델에서는 블록 하나가 늘 비지 않고 블록도 커서, "
+        "1.05 미만이면 {what}",
         "window": "KV 풀 가운데 슬라이딩 윈도 레이어의 몫은 {pool} 토큰인데, 모델의 윈도에는 페이지와 예약분까지 {needs} 토큰이 필요합니다. "
         "0.5.20부터 SGLang은 이 설정으로 기동하지 않고, 그 전에는 긴 요청을 받아들이고도 처리하지 않습니다.",
         "fits": "KV 풀은 {pool} 토큰({how}), 요청 하나에 약속된 길이는 {context} 토큰입니다.",
@@ -94,6 +104,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "shrinks": "엔진은 오류 없이 기동하고 자체 한도를 KV 풀에 맞춰 낮춥니다.",
         "derived": "컨텍스트 길이를 선언한 곳이 없어 엔진이 모델에서 가져온 값입니다. KV 풀이 담을 수 있는 길이로 고정하세요.",
         "limited": "앞단 게이트웨이가 {limit} 토큰이 넘는 프롬프트를 거절하므로(설정에 적힌 내용) 그런 프롬프트는 도착하지 않습니다.",
+        "unsure": "이 값은 블록 수 × 블록 크기입니다. 하이브리드 모델과 일부 어텐션 백엔드는 다르게 세므로 증거는 아닙니다.",
         "sharded": "KV 샤딩 때문에 한도에 곱해지는 배수를 알 수 없어 증거로 쓸 수 없습니다.",
         "wait": "이런 요청은 받아들여진 뒤 끝없이 대기할 수 있고, 뒤따르는 요청도 함께 막힙니다.",
         "hang": "이런 요청이 오면 오류 없이 엔진이 멈춥니다.",
@@ -120,7 +131,10 @@ def evaluate(context: Context) -> Iterator[Finding]:
             finding = _judge(fixed[0] if fixed else deployment, members, context)
             if finding is None or (fixed and not fixed[1] and finding.verdict == "pass"):
                 continue
-            yield finding.replace(verdict="warn") if fixed and not fixed[1] else finding
+            if fixed and not fixed[1]:
+                unsure = _MESSAGE[context.language]["unsure"]
+                finding = finding.replace(verdict="warn", message=f"{finding.message} {unsure}")
+            yield finding
 
 
 def _switched_on(deployment: Deployment) -> bool:
@@ -157,10 +171,21 @@ def _judge(deployment: Deployment, members: tuple[Deployment, ...], context: Con
     needs = _needs(deployment, length)
     pool = limits.usable_pool(deployment)
     tight = needs is not None and pool is not None and pool < needs
+    if not tight and _cramped(deployment):
+        return _finding(deployment, "warn", "cramped", length, context)
     second = limits.sliding_window(deployment)
     if not tight and second is not None and second[0] < second[1]:
         return _window(deployment, second, context.language)
     return _finding(deployment, "warn" if tight else "pass", "tight" if tight else "fits", length, context, needs=needs)
+
+
+def _cramped(deployment: Deployment) -> bool:
+    """True for a hybrid on vLLM before 0.29 whose printed factor is below 1.05: its blocks are larger than any file says, and one of them
+    is never free (facts: vllm.md 0). Of other models the tokens tell it exactly."""
+    factor, release = deployment.full_requests, version_of(deployment)
+    old = release is None or below(release, "0.29")
+    hybrid = bool(limits.HYBRIDS & families(deployment.model.text()))
+    return deployment.engine.value == "vllm" and hybrid and old and factor is not None and factor < _HYBRID_ROOM
 
 
 def _window(deployment: Deployment, second: tuple[int, int], language: Language) -> Finding:
@@ -193,7 +218,7 @@ def _needs(deployment: Deployment, length: int) -> int | None:
         release = version_of(deployment)
         old = release is None or below(release, "0.29")
         comparable = release is not None and not below(release, "0.21")
-        return length * 105 // 100 if old and comparable else None
+        return int(length * _HYBRID_ROOM) if old and comparable else None
     return engine.full_request_needs(deployment)
 
 
@@ -257,13 +282,14 @@ def _finding(
     fact, language = deployment.kv_pool_tokens, context.language
     pool = limits.usable_pool(deployment)
     wanted = needs if kind == "tight" and needs is not None else length
-    missing = max(0, wanted - pool) if pool is not None else 0
+    missing = max(0, wanted - pool) if pool is not None and kind != "cramped" else 0
     role = str(deployment.role.value)
     what = _consequence(deployment, context, limited) if kind == "below" else _MESSAGE[language][_waits(deployment)]
     told = "factor" if kind == "below" and not missing else kind
     message = _MESSAGE[language][told].format(
         pool=number(pool or 0), context=number(length), missing=number(missing), needs=number(wanted),
         how=_HOW[language]["cap" if fact.bound else fact.kind or "predicted"], what=what,
+        factor=f"{deployment.full_requests:.2f}" if deployment.full_requests is not None else "",
     )  # fmt: skip
     return found(
         ID,

@@ -187,6 +187,18 @@ def test_the_tokens_of_an_old_hybrid_prove_nothing_without_the_factor(
     assert server.fits_full_context is True
 
 
+@pytest.mark.parametrize(("printed", "tokens"), [("0.98", 128_450), ("1.00", 131_072), ("1.01", 132_382)])
+def test_the_factor_alone_gives_the_tokens(printed: str, tokens: int, tmp_path: Path) -> None:
+    log = tmp_path / "short.log"
+    log.write_text(
+        "INFO 09-01 03:00:00 [model.py:1] Using max model len 131072\n"
+        f"INFO 09-01 03:00:02 [kv_cache_utils.py:1] Maximum concurrency for 131,072 tokens per request: {printed}x\n"
+    )
+    (server,) = gather(None, Config(), Inputs(logs=(str(log),))).deployments
+    assert (server.kv_pool_tokens.value, server.full_requests) == (tokens, float(printed))
+    assert server.fits_full_context is (printed != "0.98")
+
+
 # --- base and head -----------------------------------------------------------------------------------------------------
 
 

@@ -75,6 +75,7 @@ def deployment(
     given: tuple[str, ...] = (),
     variables: Mapping[str, str] | None = None,
     fits: bool | None = None,
+    factor: float | None = None,
     **facts: Any,
 ) -> Deployment:
     """One deployment; numbers become declared context and observed pool, other facts are declared at line 20."""
@@ -92,7 +93,7 @@ def deployment(
         made[key] = value if isinstance(value, Fact) else declared(value, file, 20)
     built = Deployment(
         id=f"{environment}/{group}/{role}", name=name, environment=environment, group=group, file=file, line=10,
-        flags=flags(*given, path=file), env=env(**(variables or {})), fits_full_context=fits, **made,
+        flags=flags(*given, path=file), env=env(**(variables or {})), fits_full_context=fits, full_requests=factor, **made,
     )  # fmt: skip
     known = engines.get(engine)
     first = known.first_rejected_length(built) if known else None
