@@ -47,8 +47,9 @@ def evaluate(context: Context) -> Iterator[Finding]:
 
 
 def _may(deployment: Deployment) -> bool:
-    """A shrinking engine whose pool nobody knows; with a known pool kv-pool-below-context decides."""
+    """A shrinking engine whose pool nobody knows; with a known pool kv-pool-below-context decides. LMDeploy's turbomind does not."""
     stops = flag_value(deployment, "fail-fast-on-attention-window-too-large") is True
+    stops = stops or str(flag_value(deployment, "backend")).lower() == "turbomind"
     return deployment.engine.value in _SHRINKING and not deployment.kv_pool_tokens.known and not stops
 
 

@@ -20,6 +20,33 @@ _ENGINES: Final = {"sglang": "SGLang", "vllm": "vLLM"}
 _CLOSE: Final = 0.86
 #: Letters by which a slip of the pen may be longer or shorter; more is a wrapper's prefix (--dyn-tool-call-parser).
 _SLIP: Final = 2
+#: Flags that were removed, and what took their place in the same release (read in the flags of the examined releases).
+RENAMED: Final = {
+    "sglang": {
+        "--disable-regex-jump-forward": "--disable-jump-forward",
+        "--enable-deepep-waterfill": "--enable-waterfill",
+        "--file-storage-pth": "--file-storage-path",
+        "--kt-amx-method": "--kt-method",
+        "--kt-amx-weight-path": "--kt-weight-path",
+        "--max-micro-batch-size": "--pp-max-micro-batch-size",
+        "--nsa-decode": "--nsa-decode-backend",
+        "--nsa-decode-backend": "--dsa-decode-backend",
+        "--nsa-prefill": "--nsa-prefill-backend",
+        "--nsa-prefill-backend": "--dsa-prefill-backend",
+        "--oltp-traces-endpoint": "--otlp-traces-endpoint",
+        "--optimistic-prefill-retries": "--optimistic-prefill-attempts",
+    },
+    "vllm": {
+        "--guided-decoding-backend": "--structured-outputs-config",
+        "--max-context-len-to-capture": "--max-seq-len-to-capture",
+        "--num-speculative-tokens": "--speculative-config",
+        "--override-pooler-config": "--pooler-config",
+        "--rope-scaling": "--hf-overrides",
+        "--rope-theta": "--hf-overrides",
+        "--speculative-model": "--speculative-config",
+        "--task": "--runner",
+    },
+}
 _TITLE: Final[dict[Language, str]] = {
     "en": "{engine}{version} does not know {names}",
     "ko": "{engine}{version}이(가) 모르는 옵션입니다: {names}",
@@ -29,12 +56,14 @@ _TEXT: Final[dict[Language, dict[str, str]]] = {
         "unknown": "{name} is no flag of it; did you mean {close}?",
         "early": "{name} exists from {first} on.",
         "removed": "{name} was removed in {removed}.",
+        "renamed": "{name} was removed in {removed}; its place took {now}.",
         "end": "A server that gets an unknown flag does not start.",
     },
     "ko": {
         "unknown": "{name}은(는) 없는 옵션입니다. {close}을(를) 쓰려던 것인가요?",
         "early": "{name}은(는) {first}부터 있습니다.",
         "removed": "{name}은(는) {removed}에서 없어졌습니다.",
+        "renamed": "{name}은(는) {removed}에서 없어졌고 {now}(으)로 바뀌었습니다.",
         "end": "모르는 옵션을 받은 서버는 기동하지 않습니다.",
     },
 }
@@ -65,7 +94,8 @@ def _wrong(flag: Flag, deployment: Deployment, language: Language) -> str | None
     if release is None:
         return None
     if spec.removed_in is not None and not below(release, spec.removed_in):
-        return texts["removed"].format(name=name, removed=spec.removed_in)
+        now = RENAMED.get(str(deployment.engine.value), {}).get(f"--{spec.name}")
+        return texts["renamed" if now else "removed"].format(name=name, removed=spec.removed_in, now=now)
     return texts["early"].format(name=name, first=spec.first) if _early(spec.first, release) else None
 
 

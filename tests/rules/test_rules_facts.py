@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 from deployment_factory import cap, deployment, derived, facts, of, pair, stale, verdicts
+from packaging.version import Version
 
+from checklistbot.engines._flags import table
 from checklistbot.model import Facts, Skipped, observed
+from checklistbot.rules.unknown_engine_flag import RENAMED
 
 C = 131_072
 AUTO = ("--allow-auto-truncate",)
@@ -45,6 +48,8 @@ TABLES = {
         ("TensorRT-LLM, nothing known", one(engine="tensorrt-llm", version="1.1.0"), ["note"]),
         ("it stops instead", one(engine="tensorrt-llm", version="1.1.0", given=("--fail-fast-on-attention-window-too-large",)), []),
         ("LMDeploy, nothing known", one(engine="lmdeploy", version="0.16.0"), ["note"]),
+        ("LMDeploy on turbomind does not shrink", one(engine="lmdeploy", version="0.16.0", given=("--backend turbomind",)), []),
+        ("LMDeploy on PyTorch does", one(engine="lmdeploy", version="0.16.0", given=("--backend pytorch",)), ["note"]),
         ("no context declared", one(engine="lmdeploy", version="0.16.0", context=None), []),
         ("vLLM that fitted itself", one(engine="vllm", served_context=observed(90_000, "a.log", 1)), ["warn"]),
         ("SGLang", one(), []),
@@ -165,6 +170,22 @@ def test_more_bugs_than_before_are_worse() -> None:
     before, after = (one(version=version, given=("--enable-hierarchical-cache",)) for version in ("0.5.18", "0.5.9"))
     (finding,) = of("known-engine-bug", after, base=before)
     assert finding.status == "worse"
+
+
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
+def test_what_took_the_place_of_a_flag_is_there_when_that_goes(engine: str) -> None:
+    known = table(engine).spellings
+    for old, new in RENAMED[engine].items():
+        gone, come = known[old].removed_in, known[new].first
+        assert gone is not None
+        assert come is not None
+        assert Version(come) <= Version(gone)
+        assert known[new].removed_in is None or Version(known[new].removed_in) > Version(gone)
+        for language in ("en", "ko"):
+            (finding,) = of(
+                "unknown-engine-flag", one(engine=engine, version=gone, given=(f"{old} x",)), language=language
+            )
+            assert new in finding.message
 
 
 def test_a_comment_that_cuts_the_command_names_what_is_lost() -> None:
