@@ -224,7 +224,25 @@ def merged(found: Sequence[tuple[Launch, Deployment]]) -> list[tuple[Launch, Dep
         values = tuple(deployment.fact(name).value for name in _SAME)
         key = (deployment.environment, deployment.file, deployment.line, deployment.name, launch.format, *values)
         groups.setdefault(key, []).append((launch, deployment))
-    return [(members[0][0], _as_one([deployment for _, deployment in members])) for members in groups.values()]
+    joined = [(members[0][0], _as_one([deployment for _, deployment in members])) for members in groups.values()]
+    return _without_workers(joined)
+
+
+_RANK = pattern(r"--?(?:node[-_]rank|headless)(?:=.*)?$")
+
+
+def _without_workers(found: list[tuple[Launch, Deployment]]) -> list[tuple[Launch, Deployment]]:
+    """A script that starts the leader on one line and the workers of the same group on another starts one server."""
+    from checklistbot.discovery.kubernetes import shape_of
+
+    kept: dict[tuple[object, ...], tuple[Launch, Deployment]] = {}
+    for at, (launch, deployment) in enumerate(found):
+        ranked = any(_RANK.match(word.shown) for word in launch.argv)
+        key: tuple[object, ...] = (at,)
+        if ranked and launch.format in ("shell", "makefile", "python"):
+            key = (deployment.environment, deployment.file, deployment.role.value, shape_of(launch))
+        kept.setdefault(key, (launch, deployment))
+    return list(kept.values())
 
 
 def _as_one(members: list[Deployment]) -> Deployment:
@@ -248,7 +266,7 @@ def group_of(deployment: Deployment) -> str:
         return _slug(re.split(r"[\s,]+", served.strip())[0])
     model = deployment.model.text()
     if model:
-        return _slug(model.rstrip("/").rpartition("/")[2] or model)
+        return _slug(re.split(r"[/\\]", model.rstrip("/\\"))[-1] or model)
     return _slug(_ROLE_PART.sub("", deployment.name).strip("-_.") or deployment.name)
 
 

@@ -371,8 +371,8 @@ def container_launches(container: Map, place: Place, volumes: Sequence[Map] = ()
 
 
 def _engine_by_name(container: Map, image: Word | None) -> str | None:
-    """Where the image is a placeholder the container's name may say what it runs."""
-    if image is None or image.text is None or "$" not in image.text or words(container.get("command")):
+    """Where the image is a placeholder, or left to what a patch is laid over, the container's name may say what it runs."""
+    if words(container.get("command")) or (image is not None and (image.text is None or "$" not in image.text)):
         return None
     name = text(container.get("name"))
     first = next(iter(words(container.get("args"))), None)
@@ -580,14 +580,14 @@ def one_server_a_group(found: list[Launch]) -> list[Launch]:
                 launch.name,
                 launch.role and launch.role.text,
                 launch.nodes is not None and launch.nodes.line,
-                _shape(launch),
+                shape_of(launch),
             ),
             launch,
         )
     return list(kept.values())
 
 
-def _shape(launch: Launch) -> tuple[str, ...]:
+def shape_of(launch: Launch) -> tuple[str, ...]:
     """The argv without what tells one node of a group from another."""
     shape: list[str] = []
     skip = False

@@ -1,4 +1,4 @@
-"""systemd units, Podman quadlets and supervisord programs."""
+"""systemd units, Podman quadlets and supervisord programs; a script of the tree that one runs is read with its variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from checklistbot.discovery import envfile
 from checklistbot.discovery.base import Format
-from checklistbot.discovery.launches import expand
+from checklistbot.discovery.launches import at_script, expand
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch, Word, mark, settled
 from checklistbot.lazy import pattern as lazy_pattern
@@ -98,7 +98,23 @@ def _unit(tree: Tree, path: str, text: str, instance: str | None) -> Iterator[La
     for key, value in entries:
         if key == "ExecStart" and (value.text or "").strip():
             command = dataclasses.replace(value, text=re.sub(r"^[-@:+!]+", lambda m: " " * len(m[0]), value.text or ""))
-            yield from expand(dataclasses.replace(template, line=value.line), _words(command, env), tree)
+            words = _words(command, env)
+            scripts = _scripts(tree, words, path)
+            here = dataclasses.replace(template, line=value.line, mounted=scripts)
+            yield from map(at_script, expand(here, words, tree))
+
+
+def _scripts(tree: Tree, words: list[Word], beside: str) -> dict[str, tuple[str, str, int]]:
+    """The shell script that a command runs by its path on the machine, where the tree has exactly one that ends alike."""
+    found: dict[str, tuple[str, str, int]] = {}
+    for name in [w.text for w in words[:3] if w.text and w.text.endswith(".sh")]:
+        path = _of_machine(tree, name, beside)
+        if path is not None:
+            try:
+                found[name] = (tree.read(path), path, 1)
+            except Unreadable:
+                continue
+    return found
 
 
 def _specified(text: str, path: str, instance: str | None) -> str:
@@ -125,6 +141,17 @@ def _unit_environment(tree: Tree, entries: list[tuple[str, Word]]) -> dict[str, 
 
 
 def _environment_file(tree: Tree, name: str, beside: str) -> Mapping[str, Word]:
+    """The variables of a file by its absolute path on the machine."""
+    path = _of_machine(tree, name, beside)
+    if path is None:
+        return {}
+    try:
+        return envfile.parse(tree.read(path), path)
+    except Unreadable:
+        return {}
+
+
+def _of_machine(tree: Tree, name: str, beside: str) -> str | None:
     """A file by its absolute path on the machine: the one of the tree whose path ends alike."""
     parts = [part for part in name.split("/") if part]
     paths = list(tree.paths())
@@ -134,11 +161,8 @@ def _environment_file(tree: Tree, name: str, beside: str) -> Mapping[str, Word]:
         if len(found) > 1 and count == 1:
             found = [path for path in found if posixpath.dirname(path) == posixpath.dirname(beside)]
         if len(found) == 1:
-            try:
-                return envfile.parse(tree.read(found[0]), found[0])
-            except Unreadable:
-                return {}
-    return {}
+            return found[0]
+    return None
 
 
 _BRACED = lazy_pattern(r"\$\{(\w+)\}")
@@ -196,7 +220,9 @@ def _program(tree: Tree, path: str, name: str, entries: list[tuple[str, Word]]) 
 
     text = re.sub(r"%\(ENV_(\w+)\)s", environment_value, command.text or "")
     template = Launch((), path, command.line, name, env=env, replicas=settings.get("numprocs"), format="supervisord")
-    return expand(template, split_words(dataclasses.replace(command, text=text)), tree)
+    words = split_words(dataclasses.replace(command, text=text))
+    template = dataclasses.replace(template, mounted=_scripts(tree, words, path))
+    return [at_script(launch) for launch in expand(template, words, tree)]
 
 
-FORMAT = Format("units", claims, launches)
+FORMAT = Format("units", claims, launches, anchors=("*.service",))

@@ -103,9 +103,7 @@ _PROGRAMS = ("llama-server", "llamafile", "-m llama_cpp.server", "llama-server.e
 def _arguments(launch: Launch) -> tuple[Word, ...] | None:
     """The server's arguments, None where the launch does not start llama.cpp's server."""
     name, first = build.program(launch.argv)
-    if name in _PROGRAMS or (
-        name == "server" and launch.argv[0].text in ("./server", "/server", "/app/server", "/llama.cpp/server")
-    ):
+    if name in _PROGRAMS or (name == "server" and _old_name(launch.argv)):
         return launch.argv[first:]
     if launch.engine == "llama.cpp":
         return launch.argv
@@ -119,6 +117,14 @@ def _arguments(launch: Launch) -> tuple[Word, ...] | None:
             launch.argv if build.arguments_only(launch, "llama.cpp") or (not launch.argv and _given(launch)) else None
         )
     return None
+
+
+def _old_name(argv: tuple[Word, ...]) -> bool:
+    """``server``, as llama.cpp called it before 2024-06: by its own path, or with a GGUF file for a model."""
+    program = (argv[0].text or "").replace("\\", "/")
+    if program in ("./server", "/server", "/app/server") or "llama.cpp/" in program:
+        return True
+    return any((word.text or "").lower().endswith(".gguf") for word in argv[1:])
 
 
 def _given(launch: Launch) -> list[Word]:

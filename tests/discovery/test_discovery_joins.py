@@ -241,3 +241,199 @@ def test_a_server_that_an_inner_function_starts_has_what_surrounds_the_outer_one
             return site
         """
     only(tmp_path, {"app.py": body}, model="org/m", context_length=8000, gpu_count=2, engine_version="0.11.0")
+
+
+def test_a_unit_runs_a_script_of_the_tree_with_its_variables(tmp_path: Path) -> None:
+    files = {
+        "etc/llm.service": """\
+            [Service]
+            EnvironmentFile=/etc/llm/llm.env
+            Environment=WINDOW=24000
+            ExecStart=/opt/llm/bin/run.sh
+            """,
+        "deploy/llm.env": "MODEL=org/m\n",
+        "bin/run.sh": START,
+    }
+    deployment = only(tmp_path, files, model="org/m", context_length=24000)
+    assert (deployment.file, deployment.line) == ("bin/run.sh", 2)
+
+
+def test_workers_on_a_line_of_their_own_are_the_leader_s_deployment(tmp_path: Path) -> None:
+    body = """\
+        #!/bin/bash
+        srun -w "$HEAD" python -m sglang.launch_server --model org/m --tp 16 --nnodes 2 --node-rank 0 &
+        for ((i = 1; i <= 1; i++)); do
+          srun -w "${nodes[$i]}" python -m sglang.launch_server --model org/m --tp 16 --nnodes 2 --node-rank $i &
+        done
+        wait
+        """
+    assert only(tmp_path, {"run.sh": body}, tensor_parallel=16).line == 2
+    other = body.replace("--tp 16 --nnodes 2 --node-rank $i", "--tp 8 --nnodes 2 --node-rank $i")
+    assert len(found(tmp_path / "other", {"run.sh": other})) == 2
+
+
+def test_a_container_task_takes_the_defaults_of_its_role(tmp_path: Path) -> None:
+    files = {
+        "roles/llm/defaults/main.yml": "llm_model: org/m\nllm_window: 8192\nllm_quant: null\n",
+        "roles/llm/tasks/main.yml": """\
+            - name: serve
+              community.docker.docker_container:
+                name: llm
+                image: vllm/vllm-openai:v0.11.0
+                device_requests: [{driver: nvidia, count: 2}]
+                command: >
+                  --model {{ llm_model }} --max-model-len {{ llm_window }}
+                  {% if llm_quant %}--quantization {{ llm_quant }}{% endif %}
+            - name: gone
+              community.docker.docker_container: {name: old, image: "vllm/vllm-openai:v0.9.0", state: absent, command: "--model x/y"}
+            """,
+    }
+    facts = {"model": "org/m", "context_length": 8192, "gpu_count": 2, "engine_version": "0.11.0"}
+    only(tmp_path, files, **facts)
+
+
+def test_tasks_that_run_a_command_or_write_a_unit(tmp_path: Path) -> None:
+    body = """\
+        - hosts: gpus
+          vars: {window: 9000}
+          tasks:
+            - name: unit
+              copy:
+                dest: /etc/systemd/system/llm.service
+                content: |
+                  [Service]
+                  ExecStart=/usr/bin/vllm serve org/a --max-model-len {{ window }}
+            - shell: nohup vllm serve org/b --max-model-len {{ window + 1000 }} &
+            - shell: vllm serve org/c
+              when: false
+        """
+    deployments = {d.model.value: d for d in found(tmp_path, {"play.yml": body})}
+    assert {name: d.context_length.value for name, d in deployments.items()} == {"org/a": 9000, "org/b": 10000}
+    assert [deployments[name].line for name in ("org/a", "org/b")] == [9, 10]
+
+
+def test_of_a_catalogue_only_what_is_enabled_is_deployed(tmp_path: Path) -> None:
+    body = """\
+        catalog:
+          small: {enabled: false, url: "hf://org/s", engine: VLLM, features: [TextGeneration]}
+          large:
+            enabled: true
+            url: hf://org/l
+            engine: VLLM
+            features: [TextGeneration]
+            args: [--max-model-len=9000]
+            resourceProfile: nvidia-gpu-h100:2
+          sound: {enabled: true, url: "hf://org/w", engine: FasterWhisper}
+        """
+    only(tmp_path, {"values.yaml": body}, model="hf://org/l", context_length=9000, gpu_count=2)
+
+
+def test_values_with_a_section_that_is_called_as_the_engine(tmp_path: Path) -> None:
+    body = """\
+        model: {name: org/m, tp_size: 16}
+        job: {gpus: 8}
+        sglang:
+          replicaCount: 2
+          serverArgs: {context-length: 9000, kv-cache-dtype: fp8_e5m2, disable-cuda-graph: true}
+        """
+    facts = {"engine": "sglang", "model": "org/m", "tensor_parallel": 16, "context_length": 9000, "gpu_count": 8}
+    only(tmp_path, {"values.yaml": body}, replicas=2, **facts)
+
+
+def test_a_module_whose_image_is_a_variable_stands_where_its_container_does(tmp_path: Path) -> None:
+    files = {
+        "main.tf": """\
+            resource "kubernetes_deployment" "llm" {
+              spec {
+                template {
+                  spec {
+                    container {
+                      image = var.image
+                      args  = ["--model", var.model, "--max-model-len", "8192"]
+                    }
+                  }
+                }
+              }
+            }
+            """,
+        "variables.tf": 'variable "image" {\n  default = "vllm/vllm-openai:v0.11.0"\n}\nvariable "model" {\n  default = "org/m"\n}\n',
+    }
+    assert only(tmp_path, files, model="org/m", engine_version="0.11.0").file == "main.tf"
+
+
+@pytest.mark.parametrize("switch", ["config.machine.gpu", "true"])
+def test_what_only_the_host_decides_counts_as_met_in_a_nix_file(tmp_path: Path, switch: str) -> None:
+    body = f"""\
+        {{ config, lib, ... }}:
+        {{
+          config = lib.mkMerge [ (lib.mkIf {switch} {{
+            virtualisation.oci-containers.containers.llm = {{
+              image = "vllm/vllm-openai:v0.11.0";
+              cmd = [ "--model" "org/m" "--max-model-len" "9000" ];
+            }};
+          }}) ];
+        }}
+        """
+    only(tmp_path, {"llm.nix": body}, model="org/m", context_length=9000)
+    declared = body.replace("config =", "options.machine.gpu = lib.mkEnableOption; config =")
+    assert len(found(tmp_path / "module", {"llm.nix": declared})) == (switch == "true")
+
+
+def test_powershell_reads_paths_that_it_joins_and_branches_that_it_tests(tmp_path: Path) -> None:
+    body = """\
+        param([string]$Root = "D:\\llm", [int]$Ctx = 4096, [switch]$Wait, [string[]]$More = @())
+        $exe = Join-Path $Root "bin\\llama-server.exe"
+        if (Test-Path $exe) { $file = "a.gguf" } elseif (Test-Path "x") { $file = "b.gguf" } else { exit 1 }
+        $argv = @("-m", (Join-Path -Path $Root -ChildPath $file), "-c", "$Ctx")
+        if ($More.Count -gt 0) { $argv += $More }
+        $child = Start-Process -FilePath $exe -ArgumentList $argv -PassThru
+        """
+    only(tmp_path, {"run.ps1": body}, engine="llama.cpp", model="D:\\llm\\a.gguf", context_length=4096)
+
+
+@pytest.mark.parametrize(
+    ("command", "serves"),
+    [
+        ("../llama.cpp/build/bin/server -m a.gguf -c 4096", True),
+        ("server -m models/a.gguf -c 4096", True),
+        ("./build/server --model bert.bin --ctx 3", False),
+    ],
+)
+def test_the_old_name_of_llama_cpp_s_server(tmp_path: Path, command: str, serves: bool) -> None:
+    assert bool(found(tmp_path, {"llama.cpp.sh": f"#!/bin/sh\n# llama.cpp\n{command}\n"})) == serves
+
+
+def test_a_platform_s_class_with_nothing_but_a_constructor(tmp_path: Path) -> None:
+    body = """\
+        import bentoml
+
+        @bentoml.service(resources={"gpu": 1})
+        class Chat:
+            def __init__(self):
+                from vllm import AsyncEngineArgs, AsyncLLMEngine
+                self.engine = AsyncLLMEngine.from_engine_args(AsyncEngineArgs(model="org/m", max_model_len=4096))
+        """
+    only(tmp_path, {"service.py": body}, model="org/m", context_length=4096, gpu_count=1)
+
+
+def test_the_release_of_another_backend_is_no_version_of_the_engine(tmp_path: Path) -> None:
+    body = """\
+        from sagemaker.huggingface import HuggingFaceModel, get_huggingface_llm_image_uri
+        model = HuggingFaceModel(
+            image_uri=get_huggingface_llm_image_uri("huggingface-neuronx", version="0.0.23"),
+            env={"HF_MODEL_ID": "org/m", "MAX_TOTAL_TOKENS": "4096"},
+        )
+        model.deploy(initial_instance_count=1, instance_type="ml.inf2.xlarge")
+        """
+    only(tmp_path, {"deploy.py": body}, engine="tgi", context_length=4096, engine_version=None)
+
+
+def test_a_patch_names_the_engine_by_its_container(tmp_path: Path) -> None:
+    body = """\
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: llm}
+        spec: {template: {spec: {containers: [{name: vllm, args: ["--model", "org/m", "--max-model-len", "9000"]}]}}}
+        """
+    only(tmp_path, {"patch.yaml": body}, engine="vllm", model="org/m", context_length=9000)
+    assert not found(tmp_path / "other", {"patch.yaml": body.replace("name: vllm", "name: server")})

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import posixpath
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from checklistbot.discovery.base import launches_in
 from checklistbot.discovery.interpret import data_files, jinjawalk, listing
-from checklistbot.discovery.interpret.gorender import relocate
+from checklistbot.discovery.interpret.gorender import Line, relocate
 from checklistbot.discovery.interpret.marks import without_marks
-from checklistbot.discovery.interpret.pyvalues import Map, Value
+from checklistbot.discovery.interpret.pyvalues import Map, Seq, Value
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch
 from checklistbot.lazy import pattern
@@ -34,6 +35,31 @@ def find(tree: Tree, path: str, text: str) -> list[Launch]:
         virtual = _SUFFIX.sub("", path)
         for launch in launches_in(tree, virtual, "\n".join(line.text for line in lines)):
             found.append(dataclasses.replace(relocate(launch, virtual, lines), environment=environment))
+    return found
+
+
+def rendered(tree: Tree, path: str, text: str) -> Iterator[tuple[str, str, list[Line]]]:
+    """(environment, virtual path, lines) of a task file or play with the variables of its role, its plays and the inventory."""
+    own = _play_variables(path, text)
+    for environment, variables in _environments(tree, path).items():
+        lines = jinjawalk.render(without_marks(text), path, {**variables, **own})
+        if lines is not None:
+            yield environment, path, lines
+
+
+def moved(launch: Launch, virtual: str, lines: list[Line]) -> Launch:
+    """A launch of the rendered text at its lines of the file."""
+    return relocate(launch, virtual, lines)
+
+
+def _play_variables(path: str, text: str) -> dict[str, Value]:
+    """``vars:`` of the plays in the file itself."""
+    found: dict[str, Value] = {}
+    loaded = data_files.load(without_marks(text), (path, 1), "yaml") if re.search(r"^\s*vars:", text, re.M) else None
+    for play in loaded.data if isinstance(loaded, Seq) else []:
+        values = play.data.get("vars") if isinstance(play, Map) else None
+        if isinstance(values, Map):
+            found.update({str(k): v for k, v in values.data.items()})
     return found
 
 
@@ -62,7 +88,7 @@ def _environments(tree: Tree, path: str) -> dict[str, dict[str, Value]]:
 
 
 def _role(path: str) -> str | None:
-    match = re.match(r"(.*?)(?:^|/)templates/", path)
+    match = re.match(r"(.*?)(?:^|/)(?:templates|tasks|handlers)/", path)
     return match[1] if match else None
 
 

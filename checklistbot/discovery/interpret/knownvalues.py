@@ -34,8 +34,12 @@ def launches(tree: Tree, values: Value, *, environment: str = "default") -> list
         found = list(_production_stack(tree, values))
     elif any(_list(_get(values, role, "containers")) for role in ("decode", "prefill")):
         found = list(_modelservice(tree, values))
+    elif isinstance(catalog := values.data.get("catalog"), Map) and any(
+        _get(entry, "engine") is not None for entry in catalog.data.values()
+    ):
+        found = list(_kubeai(values))
     else:
-        found = list(_generic(tree, values, 0, "values"))
+        found = list(_sectioned(values)) or list(_generic(tree, values, 0, "values"))
     return [dataclasses.replace(launch, environment=environment) for launch in found]
 
 
@@ -254,6 +258,85 @@ def _model_container(tree: Tree, values: Map, section: Value, container: Map, ro
     for launch in _expanded(tree, template, words):
         # Where a pod states its resources, the list of visible devices does not say how many it is given.
         yield dataclasses.replace(launch, gpu_count=template.gpu_count) if stated else launch
+
+
+# --- KubeAI's catalogue ---------------------------------------------------------------------------------------------------------
+
+
+def _kubeai(values: Map) -> Iterator[Launch]:
+    """``catalog: {NAME: {enabled, url, engine, args, resourceProfile}}``: what is not enabled is an offer, not a deployment."""
+    everything = _get(values, "all", "enabled")
+    catalog = values.data["catalog"]
+    for name, entry in catalog.data.items() if isinstance(catalog, Map) else ():
+        enabled, url, kind = _get(entry, "enabled"), _get(entry, "url"), _get(entry, "engine")
+        on = any(isinstance(v, Const) and v.value is True for v in (enabled, everything))
+        engine = {"vllm": "vllm", "ollama": "ollama"}.get(show(kind).lower()) if kind is not None else None
+        features = [show(f) for f in _list(_get(entry, "features"))]
+        if not on or engine is None or url is None or (features and "TextGeneration" not in features):
+            continue
+        profile = _scalar(_get(entry, "resourceProfile"))
+        gpu, _, count = (profile.text or "").rpartition(":") if profile is not None else ("", "", "")
+        accelerated = profile is not None and count.isdigit() and not gpu.startswith("cpu")
+        yield Launch(
+            tuple(map(_finished, _words(_get(entry, "args")))),
+            *url.at,
+            str(name),
+            env=_environment(_get(entry, "env")),
+            replicas=_scalar(_get(entry, "minReplicas")),
+            gpu=dataclasses.replace(profile, text=gpu) if accelerated and profile is not None else None,
+            gpu_count=dataclasses.replace(profile, text=count) if accelerated and profile is not None else None,
+            engine=engine,
+            model=_scalar(url),
+            format="values",
+        )
+
+
+# --- charts with a section for each engine ----------------------------------------------------------------------------------------
+
+_SECTIONS: Final = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "lmdeploy": "lmdeploy",
+    "trtllm": "tensorrt-llm",
+    "tensorrtLlm": "tensorrt-llm",
+    "tgi": "tgi",
+}
+
+
+def _model_above(values: Map) -> Value | None:
+    """The model that the values name beside the engine's section."""
+    model = _get(values, "model")
+    names = ("name", "id", "path", "repo") if isinstance(model, Map) else ()
+    found = next((v for k in names if (v := _get(model, k)) is not None), model)
+    return found if isinstance(found, Const) else None
+
+
+def _sectioned(values: Map) -> Iterator[Launch]:
+    """``model: {name, tp_size}``, ``job: {gpus}`` and ``sglang: {serverArgs: {…}}``: the section's name is the engine."""
+    model = _model_above(values)
+    for name, engine in _SECTIONS.items():
+        section = _get(values, name)
+        arguments = next((v for k in _ARGUMENTS if isinstance(v := _get(section, k), (Map, Seq))), None)
+        if not isinstance(section, Map) or arguments is None or model is None or _off(_get(section, "enabled")):
+            continue
+        argv = _flag("--model-path" if engine == "sglang" else "--model", model)
+        beside = _get(values, "model")
+        for key, value in beside.data.items() if isinstance(beside, Map) else ():
+            flag = _FLAGS.get(str(key).replace("_", "").replace("-", "").lower())
+            if flag is not None and isinstance(value, (Const, Unk)):
+                argv += _flag(_SGLANG.get(flag, flag) if engine == "sglang" else flag, value)
+        argv += _words(arguments)
+        job = next((m for k in ("job", "workload", "resources") if isinstance(m := _get(values, k), Map)), None)
+        yield Launch(
+            tuple(map(_finished, argv)),
+            *section.at,
+            str(name),
+            image=_image(_get(section, "image") or _get(job, "image")),
+            replicas=_scalar(_get(section, "replicaCount") or _get(section, "replicas")),
+            gpu_count=_gpus(_get(section, "resources")) or _scalar(_get(job, "gpus")),
+            engine=engine,
+            format="values",
+        )
 
 
 # --- home-made charts ----------------------------------------------------------------------------------------------------------

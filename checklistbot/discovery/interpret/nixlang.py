@@ -494,6 +494,8 @@ class Evaluator:
         self.tree, self.path = tree, path
         self.steps = STEPS
         self.depth = 0
+        #: Whether a condition that only the host knows counts as met.
+        self.assumes = False
         self._files: dict[str, Value] = {}
 
     def file(self, path: str, text: str | None = None) -> Value:
@@ -846,6 +848,13 @@ def _optional_attrs(machine: Evaluator, args: list[Thunk | Value], at: Place) ->
     return machine.force(args[1]) if machine.truth(machine.force(args[0])) else Attrs(at, {})
 
 
+def _mk_if(machine: Evaluator, args: list[Thunk | Value], at: Place) -> Value | None:
+    """``mkIf``: what only the host's configuration decides counts as met, unless this file declares the option (off by default)."""
+    truth = machine.truth(machine.force(args[0]))
+    met = truth if truth is not None else machine.assumes
+    return machine.force(args[1]) if met else Attrs(at, {})
+
+
 def _map(machine: Evaluator, args: list[Thunk | Value], at: Place) -> Value | None:
     items = machine.force(args[1])
     function = machine.force(args[0])
@@ -949,7 +958,7 @@ BUILTINS: Final[dict[str, tuple[int, Action]]] = {
     "toString": (1, _to_string), "toJSON": (1, _to_json), "concatStringsSep": (2, _join), "optional": (2, _optional),
     "optionals": (2, _optional), "optionalString": (2, _optional_string), "optionalAttrs": (2, _optional_attrs), "map": (2, _map),
     "mapAttrs": (2, _map_attrs), "mapAttrsToList": (2, _map_attrs_list), "mkForce": (1, _last), "mkDefault": (1, _last),
-    "mkOverride": (2, _last), "mkMerge": (1, _merge), "mkBefore": (1, _last), "mkAfter": (1, _last), "mkIf": (2, _optional_attrs),
+    "mkOverride": (2, _last), "mkMerge": (1, _merge), "mkBefore": (1, _last), "mkAfter": (1, _last), "mkIf": (2, _mk_if),
     "length": (1, _length), "flatten": (1, _concat), "concatLists": (1, _concat), "escapeShellArgs": (1, _escape),
     "escapeShellArg": (1, _escape), "writeShellScript": (2, _script), "writeShellScriptBin": (2, _script), "writeScript": (2, _script),
     "writeText": (2, _script), "writeShellApplication": (1, _script), "import": (1, _import), "getExe": (1, _executable),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import posixpath
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -24,6 +25,7 @@ _SKIP: Final = frozenset({"options", "meta", "description", "example", "default"
 def find(tree: Tree, path: str, text: str) -> list[Launch]:
     """The launches of one Nix file."""
     machine = Evaluator(tree, path)
+    machine.assumes = re.search(r"\bmk(?:Enable|Package)?Option\b", text) is None
     try:
         value = machine.open_module(machine.file(path, text))
         found = list(_Walk(tree, machine, path).walk(value, "", (path, 1), 0))

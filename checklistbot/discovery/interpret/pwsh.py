@@ -33,6 +33,11 @@ _TOKEN = pattern(
 )
 
 
+#: Commands whose result a script keeps while what they start is what counts.
+_STARTERS: Final = frozenset({"start-process", "saps", "invoke-expression", "iex"})
+_JOINED: Final = frozenset({"join-path", "resolve-path"})
+
+
 @dataclass(slots=True)
 class Token:
     kind: str
@@ -120,6 +125,8 @@ class _Script:
         self.env: dict[str, Word] = {}
         self.found: list[Launch] = []
         self.depth = 0
+        #: Where a block ends whose condition held: the ``else`` behind it is not taken.
+        self.taken: set[int] = set()
 
     def run(self) -> list[Launch]:
         while self.at < len(self.tokens):
@@ -153,6 +160,9 @@ class _Script:
             self._parameters()
         elif token.kind == "variable" or token.kind == "type":
             self._assignment()
+        elif lowered in ("else", "elseif") and self._after_taken():
+            self._skip_block(collect=True)
+            self.taken.add(self.at)
         elif lowered in ("if", "elseif", "while", "foreach", "for", "switch"):
             self._conditional(lowered)
         elif lowered in ("function", "filter"):
@@ -186,6 +196,18 @@ class _Script:
         if keyword in ("if", "elseif") and truth is not True:
             self.skip_lines()
             self._skip_block(collect=truth is None)
+        elif keyword in ("if", "elseif"):
+            start = self.at
+            self._skip_block(collect=True)
+            self.taken.add(self.at)
+            self.at = start
+
+    def _after_taken(self) -> bool:
+        """True if the block before this ``else`` was read."""
+        before = self.at
+        while before > 0 and self.tokens[before - 1].kind in ("space", "newline"):
+            before -= 1
+        return before in self.taken
 
     def _condition(self) -> bool | None:
         """Only ``($Var)``, ``(-not $Var)`` and comparisons of a variable with a literal are decided."""
@@ -194,6 +216,9 @@ class _Script:
         inside = [t for t in self.tokens[start + 1 : self.at - 1] if t.kind != "space"]
         negated = bool(inside) and inside[0].text.lower() in ("-not", "!")
         inside = inside[1:] if negated else inside
+        if "test-path" in {t.text.lower() for t in inside[:2]}:
+            # A launcher looks whether its program and model are there; it is read as where they are.
+            return not negated
         if not inside or inside[0].kind != "variable" or inside[0].text.lower().startswith("$env:"):
             return (
                 False
@@ -271,7 +296,7 @@ class _Script:
         self.at += 1
         append = following.text == "+="
         after = self.peek()
-        if after is not None and after.text == "&":
+        if after is not None and (after.text == "&" or after.text.lower() in _STARTERS):
             return None
         value = self._value()
         if name.lower().startswith("env:"):
@@ -354,10 +379,26 @@ class _Script:
             return held if held is not None else Text(self._unknown(token.text), token.line)
         if token.kind == "open":
             return self._brackets(token)
+        if token.text.lower() in _JOINED:
+            return self._joined_path(token)
         number = re.fullmatch(r"(\d+)(kb|mb|gb)?", token.text, re.IGNORECASE)
         if number is not None and number[2]:
             return Text(str(int(number[1][:15]) * 1024 ** ("kmg".index(number[2][0].lower()) + 1)), token.line)
         return Text(token.text, token.line)
+
+    def _joined_path(self, token: Token) -> Held:
+        """``Join-Path A B`` (with or without ``-Path``, ``-ChildPath``) and ``Resolve-Path A``."""
+        parts: list[str] = []
+        while (
+            (part := self.peek()) is not None and part.kind not in ("newline", "close") and part.text not in ("|", ",")
+        ):
+            if part.text.lower() in ("-path", "-childpath", "-literalpath", "-additionalchildpath"):
+                self.at += 1
+                continue
+            held = self._operand()
+            if isinstance(held, Text) and len(parts) < 20:
+                parts.append(held.text.strip("\\/") if parts else held.text.rstrip("\\/"))
+        return Text("\\".join(parts)[:MAX_TEXT], token.line)
 
     def _brackets(self, token: Token) -> Held:
         self.depth += 1
@@ -369,7 +410,12 @@ class _Script:
             if token.text == "(":
                 self.skip_lines()
                 first = self.peek()
-                if first is not None and first.kind == "word" and not re.fullmatch(r"[\d.]+|-\w.*", first.text):
+                if (
+                    first is not None
+                    and first.kind == "word"
+                    and first.text.lower() not in _JOINED
+                    and not re.fullmatch(r"[\d.]+|-\w.*", first.text)
+                ):
                     self.at -= 1
                     while self.tokens[self.at].text != "(":
                         self.at -= 1

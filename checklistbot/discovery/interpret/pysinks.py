@@ -176,6 +176,9 @@ class Finder:
         for func in sorted(own, key=lambda f: f.name in mentioned):
             if id(func.node) not in self.machine.reached and func.name != "__init__":
                 self._run_function(func)
+        # A class that a platform makes (``@bentoml.service``) may have nothing but a constructor.
+        for owner in [f.owner for f in own if f.name == "__init__" and f.owner is not None and f.owner.decorators]:
+            self._instance(owner)
         self._run_inner(len(own))
 
     def _run_inner(self, seen: int) -> None:

@@ -134,8 +134,11 @@ def _image(finder: Finder, value: Value | None) -> tuple[Word | None, Word | Non
         if value.name.endswith("get_huggingface_llm_image_uri"):
             backend = value.args[0] if value.args else value.kwargs.get("backend")
             version = word_of(finder, value.kwargs.get("version"))
-            lmi = isinstance(backend, Const) and backend.value == "lmi"
-            return None, None if lmi else version, "lmi" if lmi else "text-generation-inference"
+            named = str(backend.value) if isinstance(backend, Const) else ""
+            if named == "lmi":
+                return None, None, "lmi"
+            # Other backends (huggingface-neuronx) count their own releases.
+            return None, version if named in ("", "huggingface") else None, "text-generation-inference"
         if value.name.endswith("image_uris.retrieve"):
             framework = value.kwargs.get("framework") or (value.args[0] if value.args else None)
             return None, None, str(framework.value) if isinstance(framework, Const) else ""

@@ -330,8 +330,9 @@ class Resource:
             gpu=gpu or template.gpu,
             gpu_count=gpus or template.gpu_count,
             qualifier=template.qualifier or (named if named != template.name else None),
-            path=image.at[0],
-            line=image.at[1],
+            # The image may be written elsewhere (a variable's default): the launch is where the container is.
+            path=image.at[0] if image.at[0] == self.path else value.at[0],
+            line=image.at[1] if image.at[0] == self.path else value.at[1],
         )
         words = [w for key in _COMMAND for w in self._words(value.data.get(key))]
         yield from expand(template, words, self.tree)
