@@ -20,10 +20,11 @@ _KINDS: Final = {"block": "error", "unknown": "warning", "warn": "warning", "pas
 
 
 def render_check(check: Check, facts: Facts, *, language: Language, root: str = "") -> str:
-    """The verdict line, then at most ten errors, ten warnings and ten notices. ``root``: PATH in the repository."""
-    words = Words(language)
-    first = terminal(plain(headline(view(check_report(check, facts)), words).title))
-    return "\n".join([first, *commands(check, facts, language=language, root=root)]) + "\n"
+    """The verdict line, at most ten errors, ten warnings and ten notices, and the counts. ``root``: PATH in the repository."""
+    head = headline(view(check_report(check, facts)), Words(language))
+    counts = [terminal(plain(line)) for line in head.lines[-1:]]
+    shown = commands(check, facts, language=language, root=root)
+    return "\n".join([terminal(plain(head.title)), *shown, *counts]) + "\n"
 
 
 def commands(check: Check, facts: Facts, *, language: Language, root: str = "") -> Iterator[str]:

@@ -346,6 +346,9 @@ def _counts(seen: View, words: Words) -> Line:
 def _policy(seen: View, words: Words) -> Iterator[Line]:
     """What the policy makes of it: observe mode, an override that holds no longer, how to override."""
     state = seen.report.check.policy
+    pending = [f for f in seen.findings if f.rule == "waiver-not-in-force" and f.parameters.get("kind") == "pending"]
+    if pending:
+        yield words.line("headline.silences", n=sum(_number(finding, "count") or 0 for finding in pending))
     if state.observe_until is not None:
         yield words.line("headline.observing", date=state.observe_until)
     if not state.baseline:

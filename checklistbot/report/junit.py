@@ -22,7 +22,8 @@ def render_check(check: Check, facts: Facts, *, language: str = "en") -> str:
         other += [_unread(entry.path, entry.reason) for entry in check.skipped]
     if other:
         suites.append(_suite("checklistbot", other))
-    rows = ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>", *suites, "</testsuites>"]
+    dated = f"<!-- advisories of {xml(check.knowledge_date, limit=20)} -->" if check.knowledge_date else ""
+    rows = ['<?xml version="1.0" encoding="UTF-8"?>', *filter(None, [dated]), "<testsuites>", *suites, "</testsuites>"]
     return "\n".join(rows) + "\n"
 
 

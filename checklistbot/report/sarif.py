@@ -68,7 +68,8 @@ def _driver(check: Check) -> dict[str, Any]:
         }
         for name, finding in sorted(first.items())
     ]
-    return {"name": "checklistbot", "version": __version__, "rules": rules}
+    dated = {"properties": {"knowledgeDate": check.knowledge_date}} if check.knowledge_date else {}
+    return {"name": "checklistbot", "version": __version__, "rules": rules, **dated}
 
 
 def _result(finding: Finding, where: Location, root: str, compared: bool) -> dict[str, Any]:

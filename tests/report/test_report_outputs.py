@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import string
@@ -305,7 +306,8 @@ def test_hostile_junit_is_xml(text: str) -> None:
 
 
 def commands(report: Report, **options: Any) -> list[str]:
-    return github.render_check(*parts(report), language="en", **options).split("\n")[1:-1]
+    """The workflow commands, without the verdict line before and the counts behind them."""
+    return github.render_check(*parts(report), language="en", **options).split("\n")[1:-2]
 
 
 def test_annotations_stand_on_their_lines() -> None:
@@ -333,6 +335,23 @@ def test_ten_of_a_kind_and_the_rest_counted() -> None:
     assert len(list(github.commands(Check(many[:10]), Facts(), language="en"))) == 10
 
 
+def test_every_format_of_a_check_says_how_old_the_knowledge_is() -> None:
+    report = factory.incident()
+    check = dataclasses.replace(report.check, knowledge_date="2026-11-30")
+    for form in (github, junit, markdown, sarif, terminal):
+        assert "2026-11-30" in form.render_check(check, report.head_facts, language="en")
+    assert "2026-11-30" in json.dumps(check.to_json())
+
+
+def test_what_the_baseline_no_longer_covers_fails_in_every_format() -> None:
+    finding = Finding("r", "block", "a/b/c", "t", "m", Location("a.yaml", 3), status="same")
+    for days, failed in (({}, False), ({"baseline_expired": True}, True)):
+        check = Check((finding.replace(parameters=days),))
+        assert ("::error" in github.render_check(check, Facts(), language="en")) is failed
+        assert ("<failure" in junit.render_check(check, Facts())) is failed
+        assert terminal.render_check(check, Facts(), language="en").startswith("⛔" if failed else "⚠️")
+
+
 def test_green_has_no_annotations() -> None:
     assert commands(factory.green()) == []
 
@@ -345,8 +364,9 @@ def _lines(text: str) -> Iterator[str]:
 @given(TEXTS)
 def test_hostile_text_gives_no_command_of_its_own(text: str) -> None:
     out = github.render_check(*parts(factory.hostile(text)), language="en")
-    first, *rest = list(_lines(out))[:-1]
-    assert not re.match(r"\s*(::|##\[)", first)
+    first, *rest, last = list(_lines(out))[:-1]
+    for line in (first, last):
+        assert not re.match(r"\s*(::|##\[)", line)
     for line in rest:
         assert re.match(r"::(error|warning|notice) (file=[^,:]+,line=7,)?title=checklistbot%3A[^:,]*::", line), line
 
