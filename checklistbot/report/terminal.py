@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 _STYLES: Final = {"block": "bold red", "unknown": "bold yellow", "warn": "yellow", "note": "dim", "pass": "green"}
 WIDTH: Final = 100
+#: From this many groups on, and for this many, a check begins with a table.
+_OVERVIEW: Final = 2
+_MAX_ROWS: Final = 40
+_COUNTED: Final = ("block", "unknown", "warn")
 
 
 def render_review(report: Report, *, language: Language, color: bool = False, width: int | None = None) -> str:
@@ -47,7 +51,7 @@ def render_check(
     Quiet where all is well: what passed, and what a deployment has beyond three findings, is told with ``everything`` only.
     """
     seen, words = view(check_report(check, facts)), Words(language)
-    return _printed([*_top(seen, words), *_found(seen, words, everything)], color, width)
+    return _printed([*_top(seen, words), *_overview(seen, words), *_found(seen, words, everything)], color, width)
 
 
 # --- drawing ---------------------------------------------------------------------------------------------------------
@@ -118,6 +122,30 @@ def _title(group: Group, words: Words) -> Iterator[RenderableType]:
     title = join([words.line(f"mark.{group.standing}"), subject(group, words)], " ")
     yield ""
     yield _text(title, _STYLES[group.standing])
+
+
+def _overview(seen: View, words: Words) -> Iterator[RenderableType]:
+    """A table of the groups where there are several: verdict, name, how many findings of each kind, the worst."""
+    groups = [group for group in seen.groups if group.worst is not None]
+    if len(groups) < _OVERVIEW:
+        return
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for _ in ("mark", "subject"):
+        table.add_column("", overflow="fold")
+    for kind in _COUNTED:
+        table.add_column(_text(words.line(f"mark.{kind}")), justify="right", no_wrap=True)
+    table.add_column("", overflow="fold", ratio=1)
+    for group in groups[:_MAX_ROWS]:
+        counts = [sum(weight(f) == kind for f in group.grave) for kind in _COUNTED]
+        mark, worst = words.line(f"mark.{group.standing}"), foreign(group.worst.title if group.worst else "")
+        table.add_row(_text(mark), _text(subject(group, words)), *(str(n or "") for n in counts), _text(worst))
+    yield ""
+    yield table
+    if len(groups) > _MAX_ROWS:
+        yield _text(words.line("headline.and_more", n=len(groups) - _MAX_ROWS), "dim")
 
 
 def _found(seen: View, words: Words, everything: bool) -> Iterator[RenderableType]:

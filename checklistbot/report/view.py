@@ -15,7 +15,13 @@ Standing = Literal["block", "unknown", "warn", "pass"]
 _STANDINGS: Final[tuple[Standing, ...]] = ("block", "unknown", "warn", "pass")
 _ROLES: Final = ("prefill", "decode", "unified")
 #: Of findings equally grave the one that says what happens to people comes first, then its causes.
-_RULES: Final = ("disaggregated-pair-mismatch", "engine-below-fixed-version", "kv-pool-below-context", "isolation")
+_RULES: Final = (
+    "disaggregated-pair-mismatch",
+    "engine-below-fixed-version",
+    "kv-pool-below-context",
+    "kv-pool-unknown",
+    "isolation",
+)
 ENGINE_NAMES: Final = {
     "sglang": "SGLang",
     "vllm": "vLLM",
