@@ -100,8 +100,9 @@ def _uri(path: str, root: str) -> str:
 
 
 def _fingerprint(finding: Finding, where: Location, root: str) -> str:
-    """The finding without its line and numbers: rule, deployment, file."""
-    values = [finding.rule, finding.advisory, finding.deployment, _uri(where.path, root)]
+    """The finding without its line and numbers: rule, deployment, file, and what tells two findings of one rule apart."""
+    aspect = str(finding.parameters.get("aspect", ""))
+    values = [finding.rule, finding.advisory, finding.deployment, _uri(where.path, root), *filter(None, [aspect])]
     return hashlib.sha256(json.dumps(values, ensure_ascii=True).encode()).hexdigest()
 
 

@@ -241,6 +241,11 @@ def test_sarif_fingerprints_survive_moved_lines_and_tell_findings_apart() -> Non
     ]
     assert marks[0] == marks[1]
     assert len(set(marks[0])) == len(marks[0])
+    two = [
+        Finding("r", "warn", "d", "t", "m", Location("a.yaml", 3), parameters={"aspect": one}) for one in ("", "layout")
+    ]
+    (run,) = json.loads(sarif.render_check(Check(tuple(two)), Facts()))["runs"]
+    assert len({r["partialFingerprints"]["checklistbot/v1"] for r in run["results"]}) == 2
 
 
 def test_sarif_uris_are_encoded_and_stay_inside() -> None:
