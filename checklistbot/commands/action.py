@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: GitHub drops a step summary of more than 1 MiB.
 _SUMMARY_BYTES: Final = 1_000_000
 _EVENT_BYTES: Final = 32 * 2**20
+#: Seconds that judging ticks may take, waits included.
+_TICKS_S: Final = 120.0
 
 _REVISION: Final = r"[0-9A-Za-z][0-9A-Za-z._/-]{0,254}"
 _RELATIVE_PATH: Final = r"(?!/)(?!(?:.*/)?\.\.(?:/|$))[^\x00-\x1f\x7f]{1,1000}"
@@ -136,11 +138,13 @@ def read_payload(environment: Mapping[str, str]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the step ends with: exit code, outputs, and what is shown as an annotation (level, message)."""
+    """What the step ends with: exit code, outputs, what is shown as an annotation (level, message), and the lines that findings
+    are about as ready workflow commands."""
 
     exit_code: int
     outputs: Mapping[str, str]
     annotations: tuple[tuple[str, str], ...] = ()
+    commands: tuple[str, ...] = ()
 
 
 def run(environment: Mapping[str, str]) -> int:
@@ -149,6 +153,8 @@ def run(environment: Mapping[str, str]) -> int:
         result = _result(environment)
     for level, message in result.annotations:
         click.echo(f"::{level} title=checklistbot::{workflow_data(redact(message))}")
+    for command in result.commands:
+        click.echo(command)
     _append(environment.get("GITHUB_OUTPUT"), "".join(github_output(n, v) for n, v in result.outputs.items()))
     return result.exit_code
 
@@ -166,7 +172,36 @@ def _decide(environment: Mapping[str, str]) -> Result:
         raise UsageError(event.why)
     if event.plan == "nothing":
         return Result(0, {}, (("notice", f"nothing to do: {event.why}"),))
+    if event.plan == "ticks":
+        return _ticks(event, environment)
     return _review(read_inputs(environment), event, environment)
+
+
+def _ticks(event: Event, environment: Mapping[str, str]) -> Result:
+    """A comment was edited: who ticked what. No manifest is read and no LLM asked; what is required stands in the check run."""
+    from datetime import UTC
+
+    from checklistbot import clock
+    from checklistbot.github import ticks
+    from checklistbot.github.client import GitHub, GitHubError, api_url_of
+    from checklistbot.retry import Deadline
+
+    now = clock.now(environment).astimezone(UTC).isoformat().replace("+00:00", "Z")
+    api = GitHub(environment.get("GITHUB_TOKEN", ""), deadline=Deadline(_TICKS_S), api_url=api_url_of(environment))
+    try:
+        comment = api.comment(event.repository, event.comment_id or 0)
+        edited = ticks.Edited(comment.id, event.before, comment.body, event.sender)
+        run = ticks.again(api, event.repository, event.pull_request or 0, comment, edited, now)
+    except GitHubError as error:
+        raise InputError(
+            f"the ticks could not be judged: {error}; edit the comment again or re-run this job"
+        ) from error
+    finally:
+        api.close()
+    if run is None:
+        return Result(0, {}, (("notice", "nothing to do: not our comment, or no ticks are required at this head"),))
+    standing = run.conclusion or "pending"
+    return Result(0, {"conclusion": standing}, (("notice", f"checklistbot / checklist: {standing}"),))
 
 
 def _review(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> Result:
@@ -176,7 +211,8 @@ def _review(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> Res
     outcome = run_review(_options(inputs, event, environment))
     _append(environment.get("GITHUB_STEP_SUMMARY"), _summary(outcome))
     warnings = (notice, *outcome.warnings) if notice else outcome.warnings
-    return Result(outcome.exit_code, _outputs(outcome), tuple(("warning", warning) for warning in warnings))
+    shown = tuple(("warning", warning) for warning in warnings)
+    return Result(outcome.exit_code, _outputs(outcome), shown, outcome.annotations)
 
 
 def _with_commits(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> tuple[Event, str]:
@@ -214,11 +250,13 @@ def _options(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> Re
         fail_on=inputs.fail_on,
         provider=inputs.provider if event.llm else "builtin",
         model=inputs.model,
-        require_llm=inputs.require_llm and event.llm,
+        require_llm=inputs.require_llm and event.llm and event.plan == "full",
         output=inputs.output,
         publish=inputs.comment and event.comment,
         repository=event.repository,
         pull_request=event.pull_request,
+        draft=event.draft,
+        event=event,
         environ=environment,
     )
 
@@ -231,16 +269,20 @@ def _outputs(outcome: ReviewOutcome) -> dict[str, str]:
         "report-path": str(outcome.output_dir / "report.json") if outcome.output_dir else "",
         "comment-url": outcome.comment_url or "",
         "llm-status": outcome.llm_status,
+        "conclusion": outcome.conclusion,
+        "warning-count": str(check.counts["warn"]),
+        "comment-id": str(outcome.comment_id or ""),
+        "checklist-path": str(outcome.output_dir / "checklist.md") if outcome.output_dir else "",
     }
 
 
 def _summary(outcome: ReviewOutcome) -> str:
-    """The comment, for the step summary; one line where it is larger than GitHub takes."""
+    """The comment, for the step summary, whole where a comment had no room for it; one line where it is larger than GitHub takes."""
     if outcome.output_dir is None:
         return ""
     from checklistbot.github.marker import split
 
-    comment, _ = split((outcome.output_dir / "comment.md").read_text("utf-8"))
+    comment = outcome.summary or split((outcome.output_dir / "comment.md").read_text("utf-8"))[0]
     if len(comment.encode()) > _SUMMARY_BYTES:
         return (
             f"checklistbot: {outcome.report.check.verdict}. The comment is too large for this page; see report-path.\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +20,10 @@ from checklistbot.config import CommentSettings
 from checklistbot.model import InputError
 
 if TYPE_CHECKING:
+    from checklistbot.github.checks import Outline
     from checklistbot.github.comment import Target
     from checklistbot.github.marker import Marker
+    from checklistbot.retry import Deadline
 
 _COMMENT_BYTES: Final = 2**20
 _REPORT_BYTES: Final = 16 * 2**20
@@ -70,13 +73,16 @@ def run(
 
     settings = settings or CommentSettings()
     body, marker = read_report(report_dir, environment, settings.id)
+    outline = read_outline(report_dir)
+    token, deadline = environment.get("GITHUB_TOKEN", ""), Deadline(_DEADLINE_S)
     done = publish(
         body,
         marker,
         target,
-        token=environment.get("GITHUB_TOKEN", ""),
-        deadline=Deadline(_DEADLINE_S),
+        token=token,
+        deadline=deadline,
         mode=settings.mode,
+        language=marker.checklist.language if marker.checklist else "en",
         api_url=api_url_of(environment),
         seconds_between_writes=pause_s,
     )
@@ -84,6 +90,14 @@ def run(
         raise InputError(done.warning or "GitHub refuses the comment")
     if done.warning:
         click.echo(f"checklistbot: warning: {done.warning}", err=True)
+    if outline is not None and done.action != "moved":
+        checked = post_checks(
+            outline, target, token=token, deadline=deadline, api_url=api_url_of(environment), pause_s=pause_s
+        )
+        for warning in checked.warnings:
+            click.echo(f"checklistbot: warning: {warning}", err=True)
+        if checked.failed:
+            raise InputError("the comment stands, a check run does not; see the warning")
     return f"comment {done.action}: {done.url}" if done.url else f"comment {done.action}"
 
 
@@ -109,6 +123,59 @@ def read_report(report_dir: Path, environment: Mapping[str, str], comment_id: st
     valid_at = clock.now(environment).isoformat().replace("+00:00", "Z")
     run_id = environment.get("GITHUB_RUN_ID") or None
     return body, of_report(body, report, valid_at=valid_at, id=comment_id, run=run_id)
+
+
+def read_outline(report_dir: Path) -> Outline | None:
+    """What the check runs are to say, from check-runs.json; None where the review wrote none.
+
+    Raises:
+        InputError: it is not what a review writes.
+    """
+    from checklistbot.github.carried import json_object
+    from checklistbot.github.checks import outline_from
+
+    path = report_dir / "check-runs.json"
+    return outline_from(json_object(_read(path, _COMMENT_BYTES))) if os.path.lexists(path) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What became of the check runs. ``annotated``: the verdict's stands, with the lines it is about."""
+
+    annotated: bool = False
+    failed: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def post_checks(
+    outline: Outline, target: Target, *, token: str, deadline: Deadline, api_url: str, pause_s: float = 1.0
+) -> Checked:
+    """Post ``checklistbot / verdict``, and ``checklistbot / checklist`` where the policy asks for ticks.
+
+    A token without ``checks: write`` is said only where ticks are asked for: nothing else rests on check runs.
+    """
+    from checklistbot.github import checks, ticks
+    from checklistbot.github.client import GitHub, GitHubError
+    from checklistbot.github.comment import pull_of
+
+    verdict = checks.Wanted(
+        checks.VERDICT, outline.conclusion, outline.title, outline.summary, annotations=outline.annotations
+    )
+    api = GitHub(token, deadline=deadline, api_url=api_url, seconds_between_writes=pause_s)
+    try:
+        checks.put(api, target.repo, outline.head, outline.id, outline.valid_at, verdict)
+        if outline.required is not None:
+            pull = pull_of(api, target, outline.head)
+            judged = ticks.judge(api, target.repo, pull, outline.id, outline.required, outline.ticks_by)
+            wanted = ticks.wanted(judged, outline.ticks_by)
+            checks.put(api, target.repo, outline.head, outline.id, outline.valid_at, wanted)
+    except GitHubError as error:
+        if error.kind == "permission" and outline.required is None:
+            return Checked()
+        return Checked(failed=error.kind != "permission", warnings=(f"no check run: {error}; the report is kept",))
+    finally:
+        api.close()
+    return Checked(annotated=True)
 
 
 def _read(path: Path, most: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from checklistbot.checklist.cache import Store
     from checklistbot.discovery.tree import Tree
     from checklistbot.facts import Inputs
+    from checklistbot.github.checks import Outline
+    from checklistbot.github.comment import Target
+    from checklistbot.github.event import Event
     from checklistbot.github.marker import Marker
+    from checklistbot.github.override import Labelled
     from checklistbot.history import Changed
     from checklistbot.model import Checklist, Facts
     from checklistbot.retry import Deadline
@@ -32,7 +36,10 @@ DEADLINE_S: Final = 600
 @dataclass(frozen=True, slots=True)
 class ReviewOptions:
     """What ``review`` and the Action ask for. ``config`` is a path in the base's repository, or an absolute one of this machine;
-    ``head`` None is HEAD, ``base`` None: there is none. With ``base_manifests`` and ``head_manifests`` no Git is needed."""
+    ``head`` None is HEAD, ``base`` None: there is none. With ``base_manifests`` and ``head_manifests`` no Git is needed.
+
+    ``draft``: the pull request is one, and its comment is folded. ``event`` is what the Action runs on: an event about overrides asks
+    GitHub whether somebody broke the glass, and has a comment only if so."""
 
     path: Path
     base: str | None = None
@@ -50,6 +57,8 @@ class ReviewOptions:
     repository: str | None = None
     pull_request: int | None = None
     head_ref: str | None = None
+    draft: bool = False
+    event: Event | None = None
     logs: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
     observed: tuple[str, ...] = ()
@@ -61,7 +70,7 @@ class ReviewOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReviewOutcome:
-    """How a review ended; ``warnings`` are our own sentences (a comment that could not be posted, …)."""
+    """How a review ended; ``warnings`` are our own sentences (a comment that could not be posted, …); ``conclusion`` is the check run's."""
 
     exit_code: int
     report: Report
@@ -69,6 +78,12 @@ class ReviewOutcome:
     llm_status: str = "not-asked"
     output_dir: Path | None = None
     warnings: tuple[str, ...] = ()
+    comment_id: int | None = None
+    conclusion: str = ""
+    #: The whole comment where it was too long for one; for the step summary.
+    summary: str = ""
+    #: Workflow commands for the changed lines; empty where a check run carries them.
+    annotations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +109,38 @@ def run_review(options: ReviewOptions) -> ReviewOutcome:
     deadline = Deadline(DEADLINE_S)
     sides = _sides(options)
     config, config_notices = _config(options, sides)
+    _check_policy(config)
     report, prompt = _report(options, sides, config, config_notices, now, deadline)
+    report, warning = _overridden(report, config, options, now, deadline)
     language = options.lang or config.lang
-    body = _comment(report, options, language, now, sides.head.prefix)
+    body, whole = _comment(report, options, sides, language, now)
     marker = _marker(report, body, config, options, now, prompt)
-    output = _write(report, join(body, marker), options)
+    outline = _outline(report, body, marker, config, options, sides, now)
+    output = _write(report, join(body, marker), outline, options)
     if options.show:
         _show(report, options, language)
-    posted = _publish(body, marker, config, options, deadline) if options.publish else _Posted()
+    posted = _Posted()
+    if options.publish or _glass(config, options):
+        posted = _publish(body, marker, outline, config, options, deadline, concerned=concerns(report, config, options))
     code = _exit_code(report, config, options, posted, now.date())
-    return ReviewOutcome(code, report, posted.url, report.llm.status, output, posted.warnings)
+    return ReviewOutcome(
+        code,
+        report,
+        posted.url,
+        report.llm.status,
+        output,
+        (*([warning] if warning else []), *posted.warnings),
+        posted.comment_id,
+        _conclusion(report, config, options, now),
+        whole,
+        () if posted.annotated else _annotations(report, sides, language),
+    )
+
+
+def _check_policy(config: Config) -> None:
+    from checklistbot.github.ticks import check_form
+
+    check_form(config.comment.ticks_by)
 
 
 # --- what is compared --------------------------------------------------------------------------------------------------
@@ -222,7 +259,7 @@ def _report(
         check,
         language=language,
         settings=config.llm,
-        provider=options.provider or config.llm.provider,
+        provider=_provider(config, options),
         model=options.model or config.llm.model,
         environ=options.environ,
         deadline=deadline,
@@ -246,6 +283,13 @@ def _report(
     return report, store.asked if answered and isinstance(store, Carried) else None
 
 
+def _provider(config: Config, options: ReviewOptions) -> str:
+    """Who drafts; nobody is asked for a comment that is not written."""
+    event = options.event
+    unwritten = event is not None and event.plan == "overrides" and not _glass(config, options)
+    return "builtin" if unwritten else options.provider or config.llm.provider
+
+
 def _store(options: ReviewOptions, config: Config, head: Facts, deadline: Deadline) -> Store | None:
     """Where an answer of an earlier run may lie: in our earlier comment in GitHub Actions, else in the user's cache folder."""
     from checklistbot.checklist import cache
@@ -258,7 +302,7 @@ def _store(options: ReviewOptions, config: Config, head: Facts, deadline: Deadli
         from checklistbot.github.comment import Target
         from checklistbot.github.earlier import earlier
 
-        if not options.publish:
+        if not options.publish and not _glass(config, options):
             return None
         target = Target(options.repository or "", options.pull_request, options.head_ref)
         token, api_url = options.environ.get("GITHUB_TOKEN", ""), api_url_of(options.environ)
@@ -301,14 +345,158 @@ def _history(options: ReviewOptions, sides: _Sides, config: Config) -> Changed |
 # --- what comes out ----------------------------------------------------------------------------------------------------
 
 
-def _comment(report: Report, options: ReviewOptions, language: Literal["en", "ko"], now: datetime, root: str) -> str:
+def _overridden(
+    report: Report, config: Config, options: ReviewOptions, now: datetime, deadline: Deadline
+) -> tuple[Report, str]:
+    """The report with the break-glass that GitHub tells of, and a warning where it does not answer: then there is none."""
+    event = options.event
+    asked = options.publish or (event is not None and event.plan == "overrides")
+    target = _target(options) if asked else None
+    if target is None or report.head.commit is None:
+        return report, ""
+    from checklistbot import rules
+    from checklistbot.github.client import GitHub, GitHubError, api_url_of
+    from checklistbot.github.comment import pull_of
+    from checklistbot.github.override import calls
+
+    found: tuple[rules.Call, ...] = ()
+    warning = ""
+    try:
+        api = GitHub(options.environ.get("GITHUB_TOKEN", ""), deadline=deadline, api_url=api_url_of(options.environ))
+        try:
+            pull = pull_of(api, target, report.head.commit)
+            found = calls(api, target.repo, pull, config.override_label, _labelled(event))
+        finally:
+            api.close()
+    except GitHubError as error:
+        warning = (
+            ""
+            if error.kind in ("token", "not-found")
+            else f"whether an override is in force could not be asked: {error}"
+        )
+    except UsageError:
+        return report, ""  # publishing will say what is wrong with token or target
+    check = rules.override(report.check, found, config, head=report.head.commit, now=now)
+    return replace(report, check=check), warning
+
+
+def _labelled(event: Event | None) -> Labelled | None:
+    from checklistbot.github.override import Labelled
+
+    if event is None or event.action != "labeled" or not event.head:
+        return None
+    return Labelled(event.sender, event.label, event.head)
+
+
+def _glass(config: Config, options: ReviewOptions) -> bool:
+    """True if the event is about the label that breaks the glass: then the comment is brought up to date."""
+    event = options.event
+    return event is not None and event.plan == "overrides" and event.breaks_glass(config.override_label)
+
+
+def _target(options: ReviewOptions) -> Target | None:
+    from checklistbot.github.comment import Target
+
+    if not options.repository or (options.pull_request is None) == (options.head_ref is None):
+        return None
+    return Target(options.repository, options.pull_request, options.head_ref)
+
+
+def concerns(report: Report, config: Config, options: ReviewOptions) -> bool:
+    """True if this change deserves a comment (``comment.on``); one that stands there already is brought up to date anyway.
+
+    ``changed``: it changes a deployment, brings or mends a finding, changes the policy, or somebody broke the glass.
+    ``failure``: something reaches ``fail_on``, observed or not.
+    """
+    from checklistbot import rules
+
+    if config.comment.on == "always":
+        return True
+    if config.comment.on == "failure":
+        return bool(rules.reaching(report.check, options.fail_on or config.fail_on, baseline=config.baseline))
+    brought = any(
+        f.status in ("new", "worse", "fixed", "better") and f.verdict not in ("pass", "note")
+        for f in report.check.findings
+    )
+    policy = bool(report.notices and (report.head_facts.deployments or set(report.notices) & {"policy-changed"}))
+    return bool(report.changes) or brought or policy or report.check.policy.override is not None
+
+
+#: Characters of a marker without its checklist, its boxes left out; and of one box.
+_MARKER, _BOX = 900, 41
+#: GitHub drops a step summary of more than 1 MiB, and a character can have four bytes.
+_SUMMARY: Final = 250_000
+
+
+def _comment(
+    report: Report, options: ReviewOptions, sides: _Sides, language: Literal["en", "ko"], now: datetime
+) -> tuple[str, str]:
+    """The comment, and the whole of it where that is longer than a comment may be ("" where it is not)."""
     from checklistbot.report import markdown
 
     links = None
     if options.repository and report.head.commit:
         server = options.environ.get("GITHUB_SERVER_URL") or "https://github.com"
-        links = markdown.Links(server, options.repository, report.head.commit, root)
-    return markdown.render(report, language=language, links=links, now=now)
+        run = options.environ.get("GITHUB_RUN_ID") or None
+        links = markdown.Links(server, options.repository, report.head.commit, sides.head.prefix, run)
+    limit = markdown.COMMENT - _MARKER - _BOX * min(100, len(report.checklist.items))
+    body = markdown.render(report, language=language, links=links, now=now, limit=limit, folded=options.draft)
+    if len(body) < limit // 4:
+        return body, ""
+    whole = markdown.render(report, language=language, links=links, now=now, limit=_SUMMARY, folded=options.draft)
+    return body, whole if whole != body else ""
+
+
+def _conclusion(
+    report: Report, config: Config, options: ReviewOptions, now: datetime
+) -> Literal["success", "neutral", "failure"]:
+    """What the check run ends with. What blocks is neutral only where the policy forbids red: observe mode, fail-on never."""
+    from checklistbot import rules
+    from checklistbot.report.view import view
+
+    if rules.failing(report.check, config, now.date(), fail_on=options.fail_on):
+        return "failure"
+    override = report.check.policy.override
+    if override is not None and override.in_force:
+        return "success"
+    return "neutral" if view(report).standing in ("block", "unknown") else "success"
+
+
+def _outline(
+    report: Report, body: str, marker: Marker, config: Config, options: ReviewOptions, sides: _Sides, now: datetime
+) -> Outline | None:
+    """What the check runs say; None outside of GitHub."""
+    if not options.repository or report.head.commit is None:
+        return None
+    from checklistbot.github.checks import MAX_TEXT, Outline, required_of
+    from checklistbot.report import github, headline, markdown
+
+    language = options.lang or config.lang
+    summary = body
+    if len(body) > MAX_TEXT - 500:
+        summary = markdown.render(report, language=language, now=now, limit=MAX_TEXT - 500)
+    ticks = config.comment.require_ticks
+    required = (
+        required_of(report.checklist.items if concerns(report, config, options) else (), ticks) if ticks else None
+    )
+    return Outline(
+        marker.id,
+        report.head.commit,
+        marker.valid_at or "",
+        _conclusion(report, config, options, now),
+        headline.one_line(report, language),
+        summary,
+        tuple(github.for_check_run(report.check, report.head_facts, root=sides.head.prefix)),
+        required,
+        config.comment.ticks_by,
+    )
+
+
+def _annotations(report: Report, sides: _Sides, language: Literal["en", "ko"]) -> tuple[str, ...]:
+    from checklistbot.report import github
+
+    check = github.brought(report.check)
+    return tuple(github.commands(check, report.head_facts, language=language, root=sides.head.prefix))
 
 
 def _marker(
@@ -322,8 +510,8 @@ def _marker(
     return of_report(body, report.to_json(), valid_at=valid_at, id=config.comment.id, run=run, prompt=prompt)
 
 
-def _write(report: Report, comment: str, options: ReviewOptions) -> Path | None:
-    """comment.md, report.json, checklist.json, checklist.md and ci/…, each whole or not at all."""
+def _write(report: Report, comment: str, outline: Outline | None, options: ReviewOptions) -> Path | None:
+    """comment.md, report.json, checklist.json, checklist.md and ci/…, each whole or not at all; on GitHub check-runs.json too."""
     if options.output is None:
         return None
     from checklistbot import checklist
@@ -333,6 +521,8 @@ def _write(report: Report, comment: str, options: ReviewOptions) -> Path | None:
     folder = options.output
     write_text(folder / "report.json", dump(report.to_json()))
     write_text(folder / "comment.md", comment)
+    if outline is not None:
+        write_text(folder / "check-runs.json", dump(outline.to_json()))
     write_text(folder / "checklist.json", dump(report.checklist.to_json()))
     write_text(folder / "checklist.md", checklist.render.markdown(report.checklist))
     for script in report.scripts:
@@ -353,26 +543,47 @@ class _Posted:
     url: str | None = None
     warnings: tuple[str, ...] = ()
     failed: bool = False
+    comment_id: int | None = None
+    annotated: bool = False
 
 
-def _publish(body: str, marker: Marker, config: Config, options: ReviewOptions, deadline: Deadline) -> _Posted:
-    """Post the comment; whatever GitHub says, the report is kept."""
+def _publish(
+    body: str,
+    marker: Marker,
+    outline: Outline | None,
+    config: Config,
+    options: ReviewOptions,
+    deadline: Deadline,
+    *,
+    concerned: bool,
+) -> _Posted:
+    """Post the comment, then the check runs; whatever GitHub says, the report is kept."""
+    from checklistbot.commands.publish import post_checks
     from checklistbot.github.client import api_url_of
     from checklistbot.github.comment import Target, publish
 
+    target = Target(options.repository or "", options.pull_request, options.head_ref)
+    token, api_url = options.environ.get("GITHUB_TOKEN", ""), api_url_of(options.environ)
     try:
         done = publish(
             body,
             marker,
-            Target(options.repository or "", options.pull_request, options.head_ref),
-            token=options.environ.get("GITHUB_TOKEN", ""),
+            target,
+            token=token,
             deadline=deadline,
             mode=config.comment.mode,
-            api_url=api_url_of(options.environ),
+            create=concerned,
+            language=options.lang or config.lang,
+            api_url=api_url,
         )
     except InputError as error:
         return _Posted(None, (f"no comment: {error}; the report is kept",), failed=True)
-    return _Posted(done.url, (done.warning,) if done.warning else ())
+    warnings = [done.warning] if done.warning else []
+    if outline is None or done.action in ("refused", "moved"):
+        return _Posted(done.url, tuple(warnings), comment_id=done.comment_id)
+    checked = post_checks(outline, target, token=token, deadline=deadline, api_url=api_url)
+    warnings += checked.warnings
+    return _Posted(done.url, tuple(warnings), checked.failed, done.comment_id, checked.annotated)
 
 
 def _exit_code(report: Report, config: Config, options: ReviewOptions, posted: _Posted, today: date) -> int:

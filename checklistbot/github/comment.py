@@ -30,7 +30,7 @@ from checklistbot.github.reading import Comment, Edit, Pull
 from checklistbot.lazy import pattern
 from checklistbot.model import UsageError
 
-Action = Literal["created", "updated", "unchanged", "older", "moved", "off", "refused"]
+Action = Literal["created", "updated", "unchanged", "older", "moved", "none", "off", "refused"]
 MODES: Final = ("update", "recreate", "hide-and-recreate", "off")
 
 _REPO: Final = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
@@ -66,6 +66,7 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Published:
     """What happened. ``older``: a newer run's text stands; ``moved``: the pull request has another head by now;
+    ``none``: there is none of ours, and none was to be made;
     ``refused``: the token may not, the report is kept.
 
     ``warning`` is one line for the user, None if there is nothing to say.
@@ -85,6 +86,7 @@ def publish(
     token: str,
     deadline: retry.Deadline,
     mode: str = "update",
+    create: bool = True,
     language: str = "en",
     api_url: str | None = None,
     timeout_s: int = TIMEOUT_S,
@@ -92,7 +94,8 @@ def publish(
 ) -> Published:
     """Create or update our comment. ``body`` is the Markdown without a marker; its digest is taken here.
 
-    ``mode`` is the config's ``comment.mode``; ``language`` that of the notes beside lost ticks. ``api_url`` is
+    ``mode`` is the config's ``comment.mode``; without ``create`` only a comment that stands there is brought up to date;
+    ``language`` that of the notes beside lost ticks. ``api_url`` is
     GITHUB_API_URL's by default. A 403 is no error, because a run from a fork cannot help it.
 
     Raises:
@@ -117,6 +120,8 @@ def publish(
         if moved := _moved(pull, marker):
             return moved
         slot = _Slot(api, target.repo, pull.number, text, deadline.clock, language)
+        if not create and not slot.stands():
+            return Published("none")
         return slot.fill() if mode == "update" else slot.renew(hide=mode == "hide-and-recreate")
     except GitHubError as error:
         if error.kind in ("permission", "locked"):
@@ -162,6 +167,12 @@ def _moved(pull: Pull, marker: Marker) -> Published | None:
         return None
     heads = f"its head is {pull.head_sha[:7]} by now, this run looked at {marker.head[:7]}"
     return Published("moved", warning=f"no comment: {heads}; the report is kept")
+
+
+def is_ours(comment: Comment, login: str, id: str) -> bool:
+    """True if we wrote the comment: our login, and on its last line our marker with that id."""
+    marker = parse(comment.body) if comment.login.casefold() == login.casefold() else None
+    return marker is not None and marker.id == id
 
 
 # --- our place in the conversation -----------------------------------------------------------------------------------
@@ -210,6 +221,11 @@ class _Slot:
         self._renewing = False
         self._warnings: list[str] = []
 
+    def stands(self) -> bool:
+        """True if a comment of ours is there."""
+        self._login = self._api.login()
+        return bool(self._visible(self._list()))
+
     def fill(self) -> Published:
         """Create the comment, or bring it up to date. A comment that vanishes meanwhile is looked for again."""
         self._login = self._api.login()
@@ -245,8 +261,8 @@ class _Slot:
     def _ours(self, comments: Iterable[Comment]) -> list[_Own]:
         found = []
         for comment in sorted(comments, key=lambda c: c.id):
-            marker = parse(comment.body) if comment.login.casefold() == self._login.casefold() else None
-            if marker is not None and marker.id == self._mine.marker.id:
+            marker = parse(comment.body)
+            if marker is not None and is_ours(comment, self._login, self._mine.marker.id):
                 found.append(_Own(comment, _Text(comment.body, marker)))
         return found
 

@@ -7,22 +7,23 @@ names and numbers are taken only in the form that GitHub gives them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from checklistbot.lazy import pattern
 from checklistbot.model import UsageError
 
-Plan = Literal["full", "checks", "nothing", "refused"]
-"""``full``: checks, checklist and comment. ``checks``: checks and summary, no comment, no LLM."""
+Plan = Literal["full", "overrides", "ticks", "checks", "nothing", "refused"]
+"""``full``: checks, checklist and comment. ``checks``: checks and summary, no comment, no LLM. ``overrides``: the checks
+again, no LLM, and a comment only where a label that breaks the glass is in play: the job that ends now is the one that a
+required check shows, so it must not end green on what is red. ``ticks``: who ticked what in our comment, and nothing else."""
 
 _OBJECT_ID: Final = pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_LOGIN: Final = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(?:\[bot\])?")
 _REPOSITORY: Final = pattern(r"[A-Za-z0-9-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 
 #: Actions of ``pull_request`` on which the whole review runs; ``edited`` joins them when the base branch changed.
 _FULL_ACTIONS: Final = frozenset({"opened", "synchronize", "reopened", "ready_for_review", "converted_to_draft"})
-#: Actions that can only matter to overrides, which this version does not have.
-_OVERRIDE_ACTIONS: Final = frozenset({"edited", "labeled", "unlabeled"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Event:
     """One event and what is to be done. ``base`` (the tip of the base branch) and ``head`` are full object ids.
 
     ``base`` is None where the event names none (a first push, a schedule). ``why`` is one line, set for ``nothing`` and
-    ``refused``.
+    ``refused``. ``label`` is the one that was set or taken off; ``comment_id`` and ``before`` (its text until now) are those of
+    an edited comment; ``sender`` did it.
     """
 
     name: str
@@ -43,16 +45,26 @@ class Event:
     fork: bool = False
     draft: bool = False
     why: str = ""
+    label: str = ""
+    sender: str = ""
+    comment_id: int | None = None
+    before: str = ""
 
     @property
     def comment(self) -> bool:
         """True if a comment belongs to this event; whether the token may write it is GitHub's to say."""
         return self.plan == "full" and self.pull_request is not None
 
+    def breaks_glass(self, label: str) -> bool:
+        """True if the event is about that label."""
+        return bool(self.label) and self.label.casefold() == label.casefold()
+
     @property
     def llm(self) -> bool:
-        """True if an LLM may be asked: on pull requests of this repository only, forks get the built-in checklist."""
-        return self.plan == "full" and not self.fork
+        """True if an LLM may be asked: on pull requests of this repository only, forks get the built-in checklist.
+
+        On ``overrides`` it is asked only where the comment is written, and then its answer lies in the comment already."""
+        return self.plan in ("full", "overrides") and not self.fork
 
 
 def read_event(environment: Mapping[str, str], payload: Mapping[str, Any]) -> Event:
@@ -75,7 +87,7 @@ def read_event(environment: Mapping[str, str], payload: Mapping[str, Any]) -> Ev
     if name in ("workflow_dispatch", "schedule"):
         return _checks(name, repository, None, _object_id(environment, "GITHUB_SHA"))
     if name == "issue_comment":
-        return Event(name, "nothing", repository=repository, why="a comment was written; this version reads no ticks")
+        return _comment(repository, payload)
     return Event(name, "refused", repository=repository, why=_refusal(name))
 
 
@@ -107,9 +119,36 @@ def _pull_request(repository: str, payload: Mapping[str, Any]) -> Event:
         return event
     if action == "closed":
         return _nothing(event, "the pull request is closed")
-    if action in _OVERRIDE_ACTIONS:
-        return _nothing(event, f"{action}: neither commits nor the base branch changed")
-    return _nothing(event, "an action of pull_request that changes no commit")
+    label = payload.get("label")
+    name = label.get("name") if isinstance(label, Mapping) else ""
+    return replace(event, plan="overrides", label=name if isinstance(name, str) else "", sender=_sender(payload))
+
+
+def _comment(repository: str, payload: Mapping[str, Any]) -> Event:
+    """An edited comment of a pull request: a box in it may have been ticked."""
+    action, issue = str(payload.get("action", "")), _mapping(payload, "issue")
+    if action != "edited" or "pull_request" not in issue:
+        return Event("issue_comment", "nothing", action, repository, why="no comment of a pull request was edited")
+    changes = payload.get("changes")
+    body = changes.get("body") if isinstance(changes, Mapping) else None
+    before = body.get("from") if isinstance(body, Mapping) else None
+    return Event(
+        "issue_comment",
+        "ticks",
+        action,
+        repository,
+        pull_request=_number(issue, "issue"),
+        sender=_sender(payload),
+        comment_id=_number(_mapping(payload, "comment"), "comment", "id"),
+        before=before if isinstance(before, str) else "",
+    )
+
+
+def _sender(payload: Mapping[str, Any]) -> str:
+    """Who did it; "" where that has not the form of a login."""
+    sender = payload.get("sender")
+    login = sender.get("login") if isinstance(sender, Mapping) else None
+    return login if isinstance(login, str) and _LOGIN.fullmatch(login) else ""
 
 
 def _push(repository: str, payload: Mapping[str, Any]) -> Event:
@@ -141,10 +180,10 @@ def _object_id(data: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def _number(pull: Mapping[str, Any]) -> int:
-    value = pull.get("number")
+def _number(data: Mapping[str, Any], where: str = "pull_request", key: str = "number") -> int:
+    value = data.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError("event file: pull_request.number is no number; is GITHUB_EVENT_PATH GitHub's own file?")
+        raise UsageError(f"event file: {where}.{key} is no number; is GITHUB_EVENT_PATH GitHub's own file?")
     return value
 
 

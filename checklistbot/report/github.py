@@ -1,14 +1,16 @@
-"""Annotations as workflow commands on standard output: the lines of a pull request that a finding is about.
+"""Annotations: the lines of a pull request that a finding is about, as workflow commands and in a check run's form.
 
-GitHub shows ten of each kind a step and drops the rest silently, so the tenth says how many there are.
+Of workflow commands GitHub shows ten of each kind a step and drops the rest silently, so the tenth says how many there
+are; a check run takes fifty a request.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
-from checklistbot.encode import terminal, workflow_data, workflow_property
+from checklistbot.encode import clean, redact, terminal, workflow_data, workflow_property
 from checklistbot.model import Check, Facts, Finding, Location
 from checklistbot.report import describe, places
 from checklistbot.report.headline import headline
@@ -16,6 +18,8 @@ from checklistbot.report.view import check_report, gravity, view, weight
 from checklistbot.report.words import Language, Words, plain
 
 MAX_OF_A_KIND: Final = 10
+MAX_OF_A_CHECK_RUN: Final = 50
+_LEVELS: Final = {"block": "failure", "unknown": "warning", "warn": "warning", "pass": "notice"}
 _KINDS: Final = {"block": "error", "unknown": "warning", "warn": "warning", "pass": "notice"}
 
 
@@ -40,6 +44,35 @@ def commands(check: Check, facts: Facts, *, language: Language, root: str = "") 
         if full:
             more = plain(words.line("headline.and_more", n=len(of_kind) - MAX_OF_A_KIND + 1))
             yield f"::{kind} title=checklistbot::{workflow_data(more)}"
+
+
+def brought(check: Check) -> Check:
+    """The check with those findings only that this change brought: the lines of others are none of its author's business."""
+    return dataclasses.replace(check, findings=tuple(f for f in check.findings if f.status in ("new", "worse")))
+
+
+def for_check_run(check: Check, facts: Facts, *, root: str = "") -> list[dict[str, Any]]:
+    """The findings that this change brought, worst first, as GitHub's check runs take them: at most fifty.
+
+    GitHub shows title and message as plain text.
+    """
+    shown = sorted((f for f in brought(check).counted if weight(f) != "pass"), key=gravity)
+    placed = [(finding, places.of(finding, facts)) for finding in shown]
+    return [
+        _annotation(finding, where, root) for finding, where in placed if where is not None and where.line is not None
+    ][:MAX_OF_A_CHECK_RUN]
+
+
+def _annotation(finding: Finding, where: Location, root: str) -> dict[str, Any]:
+    text = finding.message + (f"\n{finding.fix.text}" if finding.fix else "")
+    return {
+        "path": redact(clean(places.full(where.path, root), limit=1_000)),
+        "start_line": where.line,
+        "end_line": where.line,
+        "annotation_level": _LEVELS[weight(finding)],
+        "title": redact(clean(finding.title, limit=250)),
+        "message": redact(f"{clean(text, limit=4_000)} ({describe.rule(finding)})"),
+    }
 
 
 def _command(kind: str, finding: Finding, where: Location | None, root: str) -> str:

@@ -25,6 +25,9 @@ from checklistbot.report.words import Language, Line, Span, Words, code, foreign
 if TYPE_CHECKING:
     from jinja2 import Template
 
+#: Characters of a comment that GitHub takes.
+COMMENT: Final = 65_536
+_NEARLY: Final = 55_000
 #: GitHub takes 65,536 characters; what is left is room for the marker, which drops its checklist if need be.
 LIMIT: Final = 65_000
 _COLUMNS: Final = 2
@@ -33,7 +36,7 @@ _SHOWN_FINDINGS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where a file and line of the head commit can be opened. ``root`` is PATH relative to the repository's top.
+    """Where a file and line of the head commit can be opened. ``root`` is PATH relative to the repository's top, ``run_id`` the workflow run.
 
     Raises UsageError where a part is none: they come from the environment, not from us.
     """
@@ -42,6 +45,7 @@ class Links:
     repo: str
     head_sha: str
     root: str = ""
+    run_id: str | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d+)?", self.server_url.rstrip("/")):
@@ -50,6 +54,13 @@ class Links:
             raise UsageError("repository for links: expected OWNER/NAME")
         if not re.fullmatch(r"[0-9a-f]{40,64}", self.head_sha):
             raise UsageError("head commit for links: expected 40 or 64 hexadecimal digits")
+        if self.run_id is not None and not re.fullmatch(r"[0-9]{1,20}", self.run_id):
+            raise UsageError("workflow run for links: expected its number")
+
+    @property
+    def run_url(self) -> str | None:
+        """The page of the workflow run, whose summary holds what a comment has no room for."""
+        return f"{self.server_url.rstrip('/')}/{self.repo}/actions/runs/{self.run_id}" if self.run_id else None
 
     def url(self, path: str, line: int | None) -> str | None:
         """The address of a line in the head commit; None for what is no file of the repository."""
@@ -89,16 +100,22 @@ _LADDER: Final = (
 
 
 def render(
-    report: Report, *, language: Language, links: Links | None = None, now: datetime | None = None, limit: int = LIMIT
+    report: Report,
+    *,
+    language: Language,
+    links: Links | None = None,
+    now: datetime | None = None,
+    limit: int = LIMIT,
+    folded: bool = False,
 ) -> str:
     """The comment's body in Markdown, at most ``limit`` characters, without a marker.
 
-    ``now`` is printed in the footer. What does not fit is left out step by step, and the comment says so.
+    ``now`` is printed in the footer; ``folded`` (a draft) shows the headline and folds the rest. What does not fit is left out step by step, and the comment says so.
     """
     seen = view(report)
     for room in _LADDER:
         try:
-            body = _Comment(seen, Words(language), links, room, limit).text(now)
+            body = _Comment(seen, Words(language), links, room, limit, folded).text(now)
         except _NoRoom:
             continue
         if _length(body) <= limit:
@@ -212,8 +229,11 @@ class _NoRoom(Exception):
 
 
 class _Comment:
-    def __init__(self, seen: View, words: Words, links: Links | None, room: Room, limit: int) -> None:
-        self.seen, self.words, self.room, self.limit = seen, words, room, limit
+    def __init__(
+        self, seen: View, words: Words, links: Links | None, room: Room, limit: int, folded: bool = False
+    ) -> None:
+        self.seen, self.words, self.room, self.limit, self.folded = seen, words, room, limit, folded
+        self.links = links
         self.md = Inline(links, seen.names)
         self.report = seen.report
 
@@ -227,7 +247,7 @@ class _Comment:
                 self.md(describe.notice(notice, self.words), limit=600) for notice in describe.notices(self.report)
             ],
             "omitted": self.omitted(),
-            "quiet": head.standing == "pass",
+            "quiet": head.standing == "pass" or self.folded,
             "sections": self.sections() if self.room.facts else [],
             "overview": self.overview() if not self.room.facts else [],
             "items": [self.item(item) for item in items],
@@ -235,8 +255,10 @@ class _Comment:
             "scripts": [self.script(script) for script in self.report.scripts] if self.room.scripts else [],
             "footer": self.footer(now),
             "heading": {name: self.md(self.words.line(f"section.{name}")) for name in ("checklist", "changes")},
-            "fold": {name: summary(self.words.line(f"section.{name}")) for name in ("quiet", "more_facts", "how")},
+            "fold": {name: summary(self.words.line(f"section.{name}")) for name in ("more_facts", "how")},
         }
+        rest = self.words.line("section.draft") if self.folded else self.words.line("section.quiet")
+        context["fold"]["quiet"] = summary(rest)
         return _template().render(context).strip() + "\n"
 
     def shown_groups(self) -> tuple[Group, ...]:
@@ -397,9 +419,15 @@ class _Comment:
             what.append(self.words.line("omitted.checklist", n=len(items) - room.items))
         if len(self.shown_groups()) == room.groups < len(groups):
             what.append(self.words.line("omitted.groups", n=len(groups) - room.groups))
-        return (
-            self.md(self.words.line("omitted.label", limit=self.limit, what=join(what, ", "))) if what else _ready("")
-        )
+        if not what:
+            return _ready("")
+        said = COMMENT if self.limit > _NEARLY else self.limit
+        label = self.md(self.words.line("omitted.label", limit=said, what=join(what, ", ")))
+        url = self.links.run_url if self.links else None
+        if not url:
+            return label
+        where = self.md(self.words.line("omitted.run"))
+        return _ready(f"{label} [{where}]({url})")
 
     def footer(self, now: datetime | None) -> Markup:
         time = now.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if now else None

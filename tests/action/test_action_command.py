@@ -61,7 +61,10 @@ def _outputs(environment: dict[str, str]) -> dict[str, str]:
 def test_review_of_the_incident(runner: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(runner) == 1
     outputs = _outputs(runner)
-    assert list(outputs) == ["verdict", "blocking-count", "report-path", "comment-url", "llm-status"]
+    assert list(outputs) == [
+        "verdict", "blocking-count", "report-path", "comment-url", "llm-status",
+        "conclusion", "warning-count", "comment-id", "checklist-path",
+    ]  # fmt: skip
     assert outputs["verdict"] == "block"
     assert int(outputs["blocking-count"]) >= 1
     report = Path(outputs["report-path"])

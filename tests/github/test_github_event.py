@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -50,17 +51,76 @@ def test_draft_gets_the_whole_review_and_says_so() -> None:
     assert event.draft
 
 
-@pytest.mark.parametrize("action", ["edited", "labeled", "unlabeled", "closed", "assigned", "review_requested", ""])
-def test_other_actions_do_nothing_and_say_why(action: str) -> None:
+@pytest.mark.parametrize("action", ["edited", "labeled", "unlabeled", "assigned", "review_requested", ""])
+def test_other_actions_check_again_for_the_required_check_shows_the_last_run(action: str) -> None:
     event = _read("pull_request", _pull(action))
-    assert event.plan == "nothing"
-    assert event.why
+    assert (event.plan, event.base, event.head) == ("overrides", BASE, HEAD)
+    assert not event.comment
+
+
+def test_a_label_says_who_set_which() -> None:
+    event = _read(
+        "pull_request", _pull("labeled") | {"label": {"name": "Break-Glass"}, "sender": {"login": "octo-admin"}}
+    )
+    assert (event.label, event.sender) == ("Break-Glass", "octo-admin")
+    assert event.breaks_glass("break-glass")
+    assert not event.breaks_glass("other")
+    assert not _read("pull_request", _pull("edited")).breaks_glass("")
+
+
+def test_a_closed_pull_request_needs_nothing() -> None:
+    event = _read("pull_request", _pull("closed"))
+    assert (event.plan, event.why) == ("nothing", "the pull request is closed")
 
 
 def test_new_base_branch_is_a_new_comparison() -> None:
     payload = _pull("edited") | {"changes": {"base": {"ref": {"from": "main"}}}}
     assert _read("pull_request", payload).plan == "full"
-    assert _read("pull_request", _pull("edited") | {"changes": {"title": {"from": "x"}}}).plan == "nothing"
+    assert _read("pull_request", _pull("edited") | {"changes": {"title": {"from": "x"}}}).plan == "overrides"
+
+
+COMMENT: dict[str, Any] = {
+    "action": "edited",
+    "issue": {"number": 7, "pull_request": {"url": "x"}},
+    "comment": {"id": 1001, "body": "- [x] a"},
+    "changes": {"body": {"from": "- [ ] a"}},
+    "sender": {"login": "octo-reviewer"},
+}
+
+
+def test_an_edited_comment_is_read_for_ticks_without_an_llm() -> None:
+    event = _read("issue_comment", COMMENT)
+    assert (event.plan, event.pull_request, event.comment_id, event.before) == ("ticks", 7, 1001, "- [ ] a")
+    assert event.sender == "octo-reviewer"
+    assert not event.llm
+    assert not event.comment
+
+
+@pytest.mark.parametrize("changes", [{"action": "created"}, {"action": "deleted"}, {"issue": {"number": 7}}])
+def test_other_comments_are_nobodys_ticks(changes: dict[str, Any]) -> None:
+    assert _read("issue_comment", COMMENT | changes).plan == "nothing"
+
+
+@pytest.mark.parametrize("login", ["", "a b", "x" * 200, "[bot]", "a\n", 7, None])
+def test_a_sender_in_another_form_is_nobody(login: Any) -> None:
+    assert _read("issue_comment", COMMENT | {"sender": {"login": login}}).sender == ""
+
+
+@pytest.mark.needs("npm:@octokit/webhooks-examples")
+@pytest.mark.parametrize("host", ["api.github.com", "ghes-35"])
+def test_githubs_own_example_payloads_are_accepted(request: pytest.FixtureRequest, host: str) -> None:
+    package = request.config.rootpath / "tests" / "tools" / "node_modules" / "@octokit" / "webhooks-examples"
+    webhooks = json.loads((package / host / "index.json").read_text("utf-8"))
+    plans: dict[str, set[str]] = {}
+    for webhook in webhooks:
+        if webhook["name"] in ("pull_request", "issue_comment", "push", "merge_group", "workflow_dispatch"):
+            for payload in webhook["examples"]:
+                plans.setdefault(webhook["name"], set()).add(_read(webhook["name"], payload).plan)
+    assert "full" in plans["pull_request"]
+    assert plans["pull_request"] <= {"full", "overrides", "nothing"}
+    assert "nothing" in plans["issue_comment"]
+    assert plans["push"] <= {"checks", "nothing"}
+    assert all("refused" not in found for found in plans.values())
 
 
 @pytest.mark.parametrize("head_repository", [{"id": 2}, None, {}])
@@ -140,13 +200,16 @@ _JSON = st.recursive(
 
 
 @given(
-    st.sampled_from(["pull_request", "push", "merge_group", "schedule", "workflow_run"]),
-    st.dictionaries(st.sampled_from([*PULL, "merge_group", "before", "after", "changes"]), _JSON),
+    st.sampled_from(["pull_request", "push", "merge_group", "schedule", "workflow_run", "issue_comment"]),
+    st.dictionaries(
+        st.sampled_from([*PULL, "merge_group", "issue", "comment", "label", "sender", "before", "after", "changes"]),
+        _JSON,
+    ),
 )
 def test_any_payload_gives_an_event_or_one_line(name: str, payload: dict[str, Any]) -> None:
     try:
         event = _read(name, payload)
     except UsageError:
         return
-    assert event.plan in ("full", "checks", "nothing", "refused")
+    assert event.plan in ("full", "overrides", "ticks", "checks", "nothing", "refused")
     assert event.plan != "full" or (event.base and event.head and event.pull_request)

@@ -259,11 +259,28 @@ def test_the_comment_stays_below_the_limit_and_says_what_it_left_out(
     body = comment(big(groups, items, script), language)
     assert len(body.encode("utf-16-le")) // 2 <= markdown.LIMIT
     assert body.startswith("### ⛔")
-    left_out = {"en": "**Left out, because a comment holds 65,000 characters at most:**", "ko": "65,000자까지만"}[
+    left_out = {"en": "**Left out, because a comment holds 65,536 characters at most:**", "ko": "65,536자까지만"}[
         language
     ]
     whole = markdown.render(big(groups, items, script), language=language, links=LINKS, now=NOW, limit=10_000_000)
     assert (left_out in body) == (len(whole) > markdown.LIMIT)
+
+
+def test_what_was_left_out_is_a_click_away_in_a_workflow() -> None:
+    links = dataclasses.replace(LINKS, run_id="4711")
+    body = markdown.render(big(14, 60, 1_500), language="en", links=links, now=NOW, limit=60_000)
+    assert (
+        f"[The whole of it is in the summary of this run.]({links.server_url}/{links.repo}/actions/runs/4711)" in body
+    )
+
+
+def test_a_drafts_comment_shows_the_headline_and_folds_the_rest() -> None:
+    body = markdown.render(big(2, 5, 10), language="en", links=LINKS, now=NOW, folded=True)
+    head, _, rest = body.partition("<details><summary>Draft: ")
+    assert head.startswith("### ⛔ BLOCK")
+    assert "#### " not in head
+    assert "- [ ] " not in head
+    assert "- [ ] " in rest
 
 
 def test_a_small_limit_leaves_the_headline() -> None:
