@@ -60,7 +60,7 @@ def from_documents(tree: Tree, roots: Sequence[Node], environment: str = "defaul
     found: list[Launch] = []
     for document in documents:
         kind = text(document.get("kind")) or ""
-        if kind in _NO_WORKLOAD or text(dig(document, "spec", "disabled")) == "true":
+        if (kind in _NO_WORKLOAD and not _knative(document)) or text(dig(document, "spec", "disabled")) == "true":
             continue
         place = Place(name=_name(document), path=document.path, files=files, environment=environment, tree=tree)
         if kind in kserve.RUNTIMES and (served := kserve.services_of(document, files)):
@@ -87,6 +87,11 @@ _NO_WORKLOAD: Final = frozenset(
         "Application",
     }
 )
+
+
+def _knative(document: Map) -> bool:
+    """Knative's Service (and Cloud Run's) runs a container; the core one only leads to it."""
+    return (text(document.get("apiVersion")) or "").startswith("serving.knative.dev/")
 
 
 def _listed(root: Node) -> Iterator[Map]:
@@ -233,6 +238,7 @@ _GPU_LABELS: Final = (
     "cloud.google.com/gke-tpu-accelerator",
     "amd.com/gpu.product-name",
     "gpu.nvidia.com/class",
+    "run.googleapis.com/accelerator",
     "accelerator",
     "gpu-type",
     "gpu_type",

@@ -729,6 +729,44 @@ def _start_stop_daemon(state: Peeled) -> None:
     state.words = [state.words[at + 1], *(rest[dashes + 1 :] if dashes is not None else [])]
 
 
+def _gcloud(state: Peeled) -> None:
+    """``gcloud run deploy NAME --image IMAGE --args=A,B``: the container's arguments with commas between."""
+    words = state.words
+    if "run" not in [w.text for w in words[:4]] or not any(
+        w.text in ("deploy", "replace", "create") for w in words[:5]
+    ):
+        state.words = []
+        return
+    argv: list[Word] = []
+    changes: dict[str, Word] = {}
+    for at, word in enumerate(words):
+        name, equals, inline = word.shown.partition("=")
+        value = (
+            dataclasses.replace(word, text=inline if word.text is not None else None, raw=inline)
+            if equals
+            else words[at + 1]
+            if at + 1 < len(words)
+            else None
+        )
+        if value is None:
+            continue
+        if name in ("--command", "--args"):
+            parts = [
+                dataclasses.replace(value, text=part, raw=part, starts=()) for part in value.shown.split(",") if part
+            ]
+            argv = [*parts, *argv] if name == "--command" else [*argv, *parts]
+        elif name in ("--image", "--gpu", "--gpu-type", "--min-instances"):
+            changes[name] = settled(value)
+    state.words = argv
+    state.launch = dataclasses.replace(
+        state.launch,
+        image=changes.get("--image", state.launch.image),
+        gpu_count=changes.get("--gpu", state.launch.gpu_count),
+        gpu=changes.get("--gpu-type", state.launch.gpu),
+        replicas=changes.get("--min-instances", state.launch.replicas),
+    )
+
+
 def _supervise(state: Peeled) -> None:
     """``pm2 start "command"``: a string or words."""
     words = state.words
@@ -815,6 +853,7 @@ def _wrappers() -> Mapping[str, Callable[[Peeled], None]]:
     add("cmd", _cmd)
     add("start-stop-daemon", _start_stop_daemon)
     add("pm2", _supervise)
+    add("gcloud", _gcloud)
     add("xargs", _drop(1, ("-n", "-P", "-I", "-L", "-d", "-a", "-0")))
     add("watchmedo nodemon", _after_dashes)
     return found

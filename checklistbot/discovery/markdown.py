@@ -13,7 +13,7 @@ from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
 
 _SHELLS = frozenset(
-    {"bash", "sh", "shell", "zsh", "console", "shell-session", "shellscript", "terminal", "commandline"}
+    {"", "bash", "sh", "shell", "zsh", "console", "shell-session", "shellscript", "terminal", "commandline"}
 )
 _FENCE = pattern(r"^(?P<indent>[ \t>]*)(?P<bar>`{3,}|~{3,})[ \t]*\{?\.?(?P<language>[\w+-]*)")
 

@@ -16,12 +16,17 @@ from checklistbot.discovery.yaml_docs import dig, maps, text
 from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
 
+_PINNED = pattern(r"\b(?:vllm|sglang)\s*==")
 _CONFIG = pattern(r"\b(?:llm_configs|llm_config|prefill_config|decode_config)\s*:")
 
 
 def claims(path: str, body: str) -> bool:
     """YAML that holds an LLMConfig."""
-    return path.endswith((".yaml", ".yml")) and _CONFIG.search(body) is not None and "engine_kwargs" in body
+    if not path.endswith((".yaml", ".yml")):
+        return False
+    return (_CONFIG.search(body) is not None and "engine_kwargs" in body) or (
+        "import_path" in body and _PINNED.search(body) is not None and "MODEL" in body
+    )
 
 
 def launches(tree: Tree, path: str, body: str) -> Iterable[Launch]:
@@ -58,6 +63,7 @@ def _cluster(root: yaml_docs.Node, path: str) -> Launch:
 def _applications(tree: Tree, root: yaml_docs.Node, template: Launch) -> Iterator[Launch]:
     for application in maps(dig(root, "applications")):
         args = dig(application, "args")
+        yield from _by_variables(application, template)
         for config in [
             *maps(dig(args, "llm_configs")),
             *([c] if isinstance(c := dig(args, "llm_config"), yaml_docs.Map) else []),
@@ -67,6 +73,47 @@ def _applications(tree: Tree, root: yaml_docs.Node, template: Launch) -> Iterato
             config_node = dig(args, f"{role}_config")
             if isinstance(config_node, yaml_docs.Map):
                 yield _launch(tree, config_node, template, Word(role, config_node.path, config_node.line))
+
+
+#: What serving applications call their variables (KubeRay's and Google's samples) → the flag that each stands for.
+_VARIABLES = {
+    "TENSOR_PARALLELISM": "--tensor-parallel-size",
+    "TENSOR_PARALLEL_SIZE": "--tensor-parallel-size",
+    "PIPELINE_PARALLELISM": "--pipeline-parallel-size",
+    "PIPELINE_PARALLEL_SIZE": "--pipeline-parallel-size",
+    "MAX_MODEL_LEN": "--max-model-len",
+    "GPU_MEMORY_UTILIZATION": "--gpu-memory-utilization",
+}
+
+
+def _by_variables(application: yaml_docs.Map, template: Launch) -> Iterator[Launch]:
+    """An application of code that is elsewhere: its environment pins vLLM and names the model."""
+    from checklistbot.discovery.interpret import pins
+
+    pinned = pins.in_words(yaml_docs.words(dig(application, "runtime_env", "pip")))
+    variables = yaml_docs.mapping(dig(application, "runtime_env", "env_vars"))
+    model = next((w for k in ("MODEL_ID", "MODEL", "MODEL_NAME") if (w := yaml_docs.word(variables.get(k)))), None)
+    if len(pinned) != 1 or model is None or not set(pinned) <= {"vllm"}:
+        return
+    argv: list[Word] = []
+    for name, flag in _VARIABLES.items():
+        value = yaml_docs.word(variables.get(name))
+        if value is not None and value.text:
+            argv += [Word(flag, value.path, value.line, name), value]
+    replicas = next(
+        (w for d in maps(application.get("deployments")) if (w := yaml_docs.word(d.get("num_replicas")))), None
+    )
+    place = application.get("import_path")
+    yield dataclasses.replace(
+        template,
+        argv=tuple(argv),
+        path=application.path,
+        line=place.line if isinstance(place, Word) else application.line,
+        engine="vllm",
+        model=model,
+        version=pinned["vllm"],
+        replicas=replicas,
+    )
 
 
 def _launch(tree: Tree, config: yaml_docs.Map, template: Launch, role: Word | None) -> Launch:

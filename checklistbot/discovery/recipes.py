@@ -19,7 +19,7 @@ _ROLES: Final = {"prefill": "prefill", "decode": "decode", "aggregated": None, "
 def claims(path: str, body: str) -> bool:
     return (
         path.endswith((".yaml", ".yml"))
-        and re.search(r"^[ \t]+(?:sglang|vllm|trtllm)_config:", body, re.MULTILINE) is not None
+        and re.search(r"^[ \t]+(?:sglang|vllm|trtllm)_config:|^worker_config:", body, re.MULTILINE) is not None
     )
 
 
@@ -31,7 +31,57 @@ def launches(tree: Tree, path: str, body: str) -> Iterator[Launch]:
             yield from _recipe(path, root)
 
 
+#: TensorRT-LLM's own words for the two roles, and how its Slurm recipe counts their servers.
+_PHASES: Final = {
+    "ctx": ("prefill", "num_ctx_servers"),
+    "gen": ("decode", "num_gen_servers"),
+}
+
+
+def _worker_config(path: str, root: Map) -> Iterator[Launch]:
+    """TensorRT-LLM's disaggregated Slurm recipe: ``worker_config: {ctx: …, gen: …}`` hold its LLM arguments."""
+    hardware = mapping(root.get("hardware"))
+    for part, (role, count) in _PHASES.items():
+        flags = dig(root, "worker_config", part)
+        if not isinstance(flags, Map):
+            continue
+        line = mapping(root.get("worker_config")).lines.get(part, flags.line)
+        model, image = word(dig(root, "environment", "model_path")), word(dig(root, "environment", "container_image"))
+        yield Launch(
+            argv=tuple(settled(w) for w in flag_words(_flat(flags))),
+            path=path,
+            line=line,
+            name=path.rpartition("/")[2].partition(".")[0],
+            image=None if image is None or "<" in (image.text or "") else image,
+            replicas=word(hardware.get(count)),
+            gpu_count=_gpus(flags, word(hardware.get("gpus_per_node"))),
+            role=Word(role, path, line),
+            engine="tensorrt-llm",
+            model=None if model is None or "<" in (model.text or "") else model,
+            format="recipe",
+        )
+
+
+def _flat(flags: Map) -> Map:
+    """The KV settings that TensorRT-LLM's command line has flags for, beside the top ones."""
+    found = Map(flags.path, flags.line)
+    cache = mapping(flags.get("kv_cache_config"))
+    for key, value in flags.items():
+        if isinstance(value, Word):
+            found.set(key, value, flags.lines.get(key, flags.line))
+    for inner, flag in (
+        ("free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction"),
+        ("dtype", "kv_cache_dtype"),
+        ("tokens_per_block", "tokens_per_block"),
+    ):
+        if isinstance(cache.get(inner), Word):
+            found.set(flag, cache[inner], cache.lines.get(inner, cache.line))
+    return found
+
+
 def _recipe(path: str, root: Map) -> Iterator[Launch]:
+    if isinstance(root.get("worker_config"), Map):
+        yield from _worker_config(path, root)
     # Sweeps keep the recipe one level down, under a key of their own.
     recipe = (
         root if "backend" in root else next((v for v in root.values() if isinstance(v, Map) and "backend" in v), root)

@@ -437,3 +437,60 @@ def test_a_patch_names_the_engine_by_its_container(tmp_path: Path) -> None:
         """
     only(tmp_path, {"patch.yaml": body}, engine="vllm", model="org/m", context_length=9000)
     assert not found(tmp_path / "other", {"patch.yaml": body.replace("name: vllm", "name: server")})
+
+
+def test_a_knative_service_and_a_cloud_run_command_run_a_container(tmp_path: Path) -> None:
+    service = """\
+        apiVersion: serving.knative.dev/v1
+        kind: Service
+        metadata: {name: llm}
+        spec: {template: {spec: {containers: [{image: "vllm/vllm-openai:v0.11.0", args: [--model=org/m, --max-model-len=8192]}]}}}
+        """
+    only(tmp_path / "service", {"service.yaml": service}, model="org/m", context_length=8192)
+    command = """\
+        gcloud run deploy llm --image vllm/vllm-openai:v0.11.0 --gpu 1 --gpu-type nvidia-l4 \\
+          --args="--model=org/m,--max-model-len=8192"
+        """
+    only(tmp_path / "command", {"deploy.sh": command}, model="org/m", context_length=8192, gpu_count=1)
+    assert not found(tmp_path / "core", {"service.yaml": service.replace("serving.knative.dev/v1", "v1")})
+
+
+def test_a_ray_application_of_code_that_is_elsewhere(tmp_path: Path) -> None:
+    body = """\
+        apiVersion: ray.io/v1
+        kind: RayService
+        metadata: {name: chat}
+        spec:
+          serveConfigV2: |
+            applications:
+              - name: llm
+                import_path: serve:model
+                deployments: [{name: D, num_replicas: 2}]
+                runtime_env:
+                  pip: ["vllm==0.11.0"]
+                  env_vars: {MODEL_ID: org/m, TENSOR_PARALLELISM: "2", MAX_MODEL_LEN: "9000"}
+        """
+    facts = {"model": "org/m", "context_length": 9000, "tensor_parallel": 2, "engine_version": "0.11.0"}
+    only(tmp_path, {"ray.yaml": body}, replicas=2, **facts)
+    assert not found(tmp_path / "other", {"ray.yaml": body.replace("vllm==0.11.0", "torch==2.0")})
+
+
+def test_a_recipe_with_tensorrt_llm_s_own_words_for_the_roles(tmp_path: Path) -> None:
+    body = """\
+        environment: {model_path: /models/m, trtllm_repo: /r}
+        hardware: {gpus_per_node: 4, num_ctx_servers: 3, num_gen_servers: 1}
+        worker_config:
+          ctx: {tensor_parallel_size: 2, max_seq_len: 1200, kv_cache_config: {free_gpu_memory_fraction: 0.8, dtype: fp8}}
+          gen: {tensor_parallel_size: 8, max_seq_len: 2200}
+        """
+    by_role = {d.role.value: d for d in found(tmp_path, {"config.yaml": body})}
+    assert {role: (d.context_length.value, d.gpu_count.value, d.replicas.value) for role, d in by_role.items()} == {
+        "prefill": (1200, 2, 3),
+        "decode": (2200, 4, 1),
+    }
+    assert by_role["prefill"].memory_fraction.value == 0.8
+
+
+def test_a_fence_without_a_language_is_read_as_shell(tmp_path: Path) -> None:
+    body = "# Serve\n\n```\nvllm serve org/m --max-model-len 9000\n```\n\n```text\nvllm serve org/old --max-model-len 1\n```\n"
+    only(tmp_path, {"README.md": body}, model="org/m", context_length=9000)
