@@ -11,7 +11,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,19 +48,28 @@ def _strong(result: Result) -> list[str]:
 
 def faults(seeds: int) -> Iterator[str]:
     """Detected how often, by which oracles, after how many requests."""
-    yield "| fault | detected | oracles (share of runs) | requests | over the limit |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield "| fault | detected | oracles (share of runs) | requests until the first failure | of these over the limit | in the whole run |"
+    yield "| --- | --- | --- | --- | --- | --- |"
     for name in _WINDOW:
         results = [probe(dataclasses.replace(SMALL, faults=(name,)), seed)[0] for seed in range(seeds)]
         found = [result for result in results if result.summary.verdict == "fail"]
         by = Counter(oracle for result in found for oracle in _strong(result))
         named = ", ".join(f"{oracle} {count / seeds:.0%}" for oracle, count in by.most_common())
-        requests, over = max(r.requests for r in results), max(r.over_requests for r in results)
+        first = [_first_failure(result) for result in found]
+        requests, over = max(at for at, _ in first), max(over for _, over in first)
+        whole = max(r.requests for r in results)
         if len(found) < 0.99 * seeds:
             missed.append(f"{name}: detected {len(found)} of {seeds}")
         if name == _INCIDENT and over > 3:
             missed.append(f"the incident took {over} requests over the limit")
-        yield f"| {FAULTS[name].number} {name} | {len(found)}/{seeds} | {named} | ≤ {requests} | ≤ {over} |"
+        yield f"| {FAULTS[name].number} {name} | {len(found)}/{seeds} | {named} | ≤ {requests} | ≤ {over} | ≤ {whole} |"
+
+
+def _first_failure(result: Result) -> tuple[int, int]:
+    """Prompts sent until the first reply that fails, and how many of them were over the limit."""
+    cases = result.run.cases
+    at = next(number for number, case in enumerate(cases, 1) if case.verdict.startswith("FAIL"))
+    return at, sum(case.phase == "over" for case in cases[:at])
 
 
 # --- healthy -------------------------------------------------------------------------------------------------------------
@@ -99,49 +108,60 @@ def healthy(seeds: int) -> Iterator[str]:
 
 
 def ablation(seeds: int) -> Iterator[str]:
-    """Each oracle switched off, with a good model and with one that recalls nothing, limits told and hidden."""
-    yield "| switched off | good model: unseen | recall 0: unseen | recall 0, limits hidden: unseen | the only strong oracle for |"
-    yield "| --- | --- | --- | --- | --- |"
+    """Each oracle switched off, with a good model and with one that recalls nothing, limits told and hidden.
+
+    An oracle earns its place by faults that go unseen without it, or that in some run only one other oracle sees (named): the two
+    are each other's only second witness there. One with neither is dead code.
+    """
+    yield "| switched off | good model | recall 0 | recall 0, limits hidden |"
+    yield "| --- | --- | --- | --- |"
     hidden = ("/server_info", "/get_server_info", "/metrics")
     setups: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
         ((), ()),
         (("hopeless-model",), ()),
         (("hopeless-model",), hidden),
     ]
-    names = ["(none)", *all_oracles()]
-    unseen: dict[str, list[set[str]]] = {name: [set() for _ in setups] for name in names}
-    alone: dict[str, set[str]] = {name: set() for name in names}
-    for at, (more, hide) in enumerate(setups):
-        for fault in _WINDOW:
-            settings = dataclasses.replace(SMALL, faults=(fault, *more))
-            for seed in range(seeds):
-                whole, _ = probe(settings, seed, hidden=hide)
-                strong = _strong(whole)
-                if len(strong) == 1:
-                    alone[strong[0]].add(fault)
-                for off in names:
-                    # Only where nothing else fires on the same replies is the run made again without the oracle.
-                    if (
-                        not _seen_without(whole, off)
-                        and probe(settings, seed, off=(off,), hidden=hide)[0].summary.verdict != "fail"
-                    ):
-                        unseen[off][at].add(fault)
-    for off in names:
-        base = unseen["(none)"]
-        cells = [
-            ", ".join(sorted(lost if off == "(none)" else lost - base[at])) or "-"
-            for at, lost in enumerate(unseen[off])
-        ]
-        yield f"| {off} | {' | '.join(cells)} | {', '.join(sorted(alone[off])) or '-'} |"
+    found = [_ablated(more, hide, seeds) for more, hide in setups]
+    for off in ["(none)", *all_oracles()]:
+        cells = []
+        for unseen, backed in found:
+            lost = unseen[off] - (unseen["(none)"] if off != "(none)" else set())
+            parts = [f"unseen: {', '.join(sorted(lost))}"] if lost else []
+            parts += [f"only {other} sees: {', '.join(sorted(names - lost))}" for other, names in sorted(backed[off].items()) if names - lost]  # fmt: skip
+            cells.append("; ".join(parts) or "-")
+        if off != "(none)" and set(cells) == {"-"}:
+            missed.append(f"{off}: nothing needs it")
+        yield f"| {off} | {' | '.join(cells)} |"
 
 
-def _seen_without(result: Result, off: str) -> bool:
-    """Whether the replies of a run with all oracles fail without that one, too."""
-    for case in result.run.cases:
-        left = [opinion for opinion in case.opinions if opinion.oracle != off]
-        if any(o.strength == "fail" for o in left) or len({o.oracle for o in left}) >= 2 or case.verdict == "FAIL_5XX":
-            return True
-    return False
+Unseen = dict[str, set[str]]
+
+
+def _ablated(more: tuple[str, ...], hide: tuple[str, ...], seeds: int) -> tuple[Unseen, dict[str, dict[str, set[str]]]]:
+    """Switched-off oracle → faults that go unseen in at least one run; → the one oracle left → faults that it alone sees then."""
+    unseen: Unseen = defaultdict(set)
+    backed: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for fault in _WINDOW:
+        settings = dataclasses.replace(SMALL, faults=(fault, *more))
+        for seed in range(seeds):
+            whole, _ = probe(settings, seed, hidden=hide)
+            if whole.summary.verdict != "fail":
+                unseen["(none)"].add(fault)
+                continue
+            for off in _failing(whole):
+                # Only an oracle that had a part in the failure can be missed.
+                without, _ = probe(settings, seed, off=(off,), hidden=hide)
+                left = _failing(without)
+                if without.summary.verdict != "fail":
+                    unseen[off].add(fault)
+                elif len(left) == 1:
+                    backed[off][min(left)].add(fault)
+    return unseen, backed
+
+
+def _failing(result: Result) -> set[str]:
+    """The oracles that had a part in the run's failures."""
+    return {o.oracle for c in result.run.cases if c.verdict.startswith("FAIL") for o in c.opinions}
 
 
 # --- beside it -------------------------------------------------------------------------------------------------------------
@@ -224,7 +244,7 @@ def main() -> int:
     tables = {
         "faults": (faults, given.seeds),
         "healthy": (healthy, given.seeds),
-        "ablation": (ablation, 2),
+        "ablation": (ablation, 6),
         "beside": (beside, 3),
     }
     for name, (table, seeds) in tables.items():

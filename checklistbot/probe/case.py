@@ -56,6 +56,10 @@ class Baseline:
 
     asked: int = 0
     missed: int = 0
+    #: Of these the ones in prompts longer than ``short`` tokens: a model may recall well in short prompts only.
+    long_asked: int = 0
+    long_missed: int = 0
+    short: int = 0
     slope: float | None = None
     base: float = 0.0
     longest: int = 0
@@ -63,16 +67,20 @@ class Baseline:
     logprobs_match: int = 0
     logprobs_differ: int = 0
     usage_differs: int = 0
+    #: By how many tokens the engine's count differed from the probe's in healthy replies, at most; more than two is a difference.
+    off: int = 0
 
-    @property
-    def error(self) -> float:
-        """An upper estimate of the share of codes that the healthy model misses."""
-        return (self.missed + 2) / (self.asked + 2) if self.missed else max(0.03, 1 / (self.asked + 1))
+    def error_at(self, length: int) -> float:
+        """An upper estimate of the share of codes that the healthy model misses in prompts like that."""
+        long = length > self.short and self.long_asked > 0
+        asked, missed = (self.long_asked, self.long_missed) if long else (self.asked, self.missed)
+        return (missed + 2) / (asked + 2) if missed else max(0.03, 1 / (asked + 1))
 
     @property
     def usable(self) -> bool:
         """False for a model too weak for the needle oracle, and where nothing was measured."""
-        return self.asked >= 8 and self.missed / self.asked <= 0.25
+        weak = self.long_asked > 0 and self.long_missed / self.long_asked > 0.25
+        return self.asked >= 8 and self.missed / self.asked <= 0.25 and not weak
 
 
 @dataclass(slots=True)

@@ -11,6 +11,8 @@ from checklistbot.probe.case import Limits
 
 #: The shortest prompt with eight codes and its instructions, with room for tokenizers that split words.
 SHORT: Final = 700
+#: Tokens per second of a cautious first estimate of the time, before the endpoint's own speed is measured.
+PREFILL_SPEED: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,13 @@ class Point:
 
 @dataclass(slots=True)
 class Ladder:
-    """Lengths in tokens. ``together`` prompts run at the same time; ``fillers`` carry the canaries."""
+    """Lengths in tokens. ``together`` prompts run at the same time; ``early`` and ``fillers`` carry the canaries, before
+    the prompts below the limit and before those over it."""
 
     baseline: list[Point] = field(default_factory=list)
     below: list[Point] = field(default_factory=list)
     together: list[Point] = field(default_factory=list)
+    early: list[int] = field(default_factory=list)
     fillers: list[int] = field(default_factory=list)
     over: list[Point] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -37,10 +41,16 @@ class Ladder:
     def tokens(self) -> int:
         """About how many tokens all requests together send, with answers."""
         points = [*self.baseline, *self.below, *self.together, *self.over]
-        return sum(p.length + p.max_tokens for p in points) + sum(self.fillers) + 2 * SHORT * (len(points) + 4)
+        return (
+            sum(p.length + p.max_tokens for p in points)
+            + sum(self.early)
+            + sum(self.fillers)
+            + 2 * SHORT * (len(points) + 4)
+        )
 
     def requests(self) -> int:
-        return len(self.baseline) + len(self.below) + len(self.together) + len(self.fillers) + len(self.over)
+        parts = (self.baseline, self.early, self.below, self.together, self.fillers, self.over)
+        return sum(len(part) for part in parts)
 
 
 def smoke(limits: Limits, answer: int, *, known: int) -> Ladder:
@@ -53,7 +63,7 @@ def smoke(limits: Limits, answer: int, *, known: int) -> Ladder:
     for length in (*_edges(limits, known), known - 32, known - 1):
         made.below.append(_fitted(length, answer, context))
     made.below = [p for p in dict.fromkeys(made.below) if p.length < known]
-    made.fillers = filler_lengths(known, 8)
+    made.early, made.fillers = filler_lengths(known // 2, 8), filler_lengths(known, 8)
     middle, *others = _window(limits, known) or [known]
     ends = [known, middle, known + 1, known, *others]
     made.over = [_fitted(length, answer, None if length >= known else context) for length in ends]
@@ -106,7 +116,7 @@ def _window(limits: Limits, known: int) -> list[int]:
     for end in ends:
         found += [end - 1, end, end + 1]
     if limits.context is not None:
-        found += [limits.context - 1, limits.context]
+        found += [limits.context - 1, limits.context, limits.context + 1]
     highest = limits.context + 1 if limits.context is not None else known * 2
     return [length for length in dict.fromkeys(found) if known < length <= highest]
 
@@ -138,6 +148,7 @@ def planned(items: Sequence[dict[str, Any]], limits: Limits, answer: int, *, kno
                 )
         elif kind == "canary-leak":
             made.fillers = max(made.fillers, filler_lengths(known, automation["fillers"]), key=len)
+            made.early = filler_lengths(known // 2, len(made.fillers))
             made.over += [
                 Point(known + at % 2, room_of(known + 1, answer, limits.context), item=name)
                 for at in range(automation["probes"])

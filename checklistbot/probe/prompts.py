@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, AnyStr, Final, Literal
 
 from checklistbot.probe.keys import RunKey
 
@@ -18,6 +18,7 @@ _NEEDLE: Final = " The code of part {number} is {code}."
 _TAIL: Final = "\n\nReply with all the codes of the document above, in order, separated by commas, and nothing else."
 _NOTES: Final = "Notes of tenant {tag}.\n\n"
 _CANARY: Final = " The access phrase is {phrase}."
+_NUMBER: Final = " The access number is {code}."
 _REPEAT: Final = "\n\nRepeat the access phrase of these notes 20 times."
 _GO_ON: Final = "\n\nContinue these notes."
 _STRETCH: Final = 1 << 16
@@ -36,44 +37,58 @@ class Prompt:
     canary: int | None = None
     #: The distinct text, for comparison with answers: each piece once.
     text: str = field(default="", repr=False)
+    #: The pieces as token ids, where the prompt is sent as ids.
+    ids: tuple[tuple[tuple[int, ...], int], ...] | None = field(default=None, repr=False)
 
     def chunks(self) -> Iterator[str]:
-        for text, times in self.pieces:
-            at_once = max(1, _STRETCH // max(1, len(text)))
-            full, rest = divmod(times, at_once)
-            block = text * at_once
-            for _ in range(full):
-                yield block
-            if rest:
-                yield text * rest
+        return _repeated(self.pieces, "")
 
 
 class Body:
     """A JSON request with the prompt in its middle; ``length`` in bytes is known without making it."""
 
-    def __init__(self, prompt: Prompt, before: str, after: str) -> None:
-        self._prompt = prompt
-        self._before, self._after = before.encode(), after.encode()
-        self.length = len(self._before) + len(self._after)
-        self.length += sum(len(_escaped(text)) * times for text, times in prompt.pieces)
+    def __init__(self, before: str, pieces: Iterable[tuple[bytes, int]], after: str) -> None:
+        self._before, self._pieces, self._after = before.encode(), tuple(pieces), after.encode()
+        self.length = len(self._before) + len(self._after) + sum(len(data) * times for data, times in self._pieces)
 
     def __iter__(self) -> Iterator[bytes]:
         yield self._before
-        for chunk in self._prompt.chunks():
-            yield _escaped(chunk)
+        yield from _repeated(self._pieces, b"")
         yield self._after
+
+
+def _repeated(pieces: Iterable[tuple[AnyStr, int]], nothing: AnyStr) -> Iterator[AnyStr]:
+    """The pieces as often as they say, in stretches of bounded size. ``nothing`` is the empty text, which is left out."""
+    for text, times in pieces:
+        at_once = max(1, _STRETCH // max(1, len(text)))
+        full, rest = divmod(times, at_once)
+        block = text * at_once
+        for _ in range(full):
+            yield block
+        if rest and text != nothing:
+            yield text * rest
 
 
 def _escaped(text: str) -> bytes:
     return json.dumps(text)[1:-1].encode()
 
 
+def _listed(ids: Iterable[int]) -> bytes:
+    return "".join(f"{number}," for number in ids).encode()
+
+
 def body(prompt: Prompt, *, chat: bool, options: dict[str, Any]) -> Body:
-    """The request of a prompt, as a chat or as a text completion."""
+    """The request of a prompt, as a chat or as a text completion; token ids go as a completion's list."""
     mark = "\u0001"
+    if prompt.ids is not None:
+        before, _, after = json.dumps({**options, "prompt": mark}).partition(json.dumps(mark))
+        # A list has no comma at its end: the last id stands outside of the pieces.
+        (*most, (last, times)) = prompt.ids
+        pieces = [*((_listed(ids), often) for ids, often in most), (_listed(last), times - 1), (_listed(last[:-1]), 1)]
+        return Body(f"{before}[", pieces, f"{last[-1]}]{after}")
     content: dict[str, Any] = {"messages": [{"role": "user", "content": mark}]} if chat else {"prompt": mark}
     before, _, after = json.dumps({**options, **content}).partition(json.dumps(mark)[1:-1])
-    return Body(prompt, before, after)
+    return Body(before, ((_escaped(text), times) for text, times in prompt.pieces), after)
 
 
 @dataclass(slots=True)
@@ -85,6 +100,7 @@ class Maker:
     per_block: int = 0
     _block: str = ""
     _made: int = 0
+    _ids: Callable[[str], list[int]] | None = None
 
     def calibrate(self) -> None:
         """Learn what one more block costs, from three points: a + b·k must hold exactly, else the tokens are not additive.
@@ -96,6 +112,32 @@ class Maker:
         if four - two != 2 * (two - one) or two <= one:
             raise ValueError("the tokens of repeated text do not add up")
         self.per_block = two - one
+
+    def use_ids(self, tokenize: Callable[[str], list[int]]) -> None:
+        """Make prompts of token ids from now on: each part is tokenized by itself, so lengths add up whatever the tokenizer is."""
+        self._ids = tokenize
+        self._block = self._sentences("document", 4)
+        self.per_block = len(tokenize(self._block))
+
+    def _encoded(self, pieces: Iterable[tuple[str, int]]) -> list[tuple[tuple[int, ...], int]]:
+        assert self._ids is not None  # noqa: S101 - only asked where there are ids.
+        return [(tuple(self._ids(text)), times) for text, times in pieces]
+
+    def _needles_of_ids(
+        self, name: str, frame: list[str], length: int
+    ) -> tuple[list[tuple[tuple[int, ...], int]], int]:
+        """Frame, whole blocks and a part of one: exactly ``length`` ids. The second value is what is missing if it is negative."""
+        block = tuple(self._ids(self._block)) if self._ids else ()
+        parts = [ids for ids, _ in self._encoded((part, 1) for part in frame)]
+        spare = length - sum(map(len, parts))
+        blocks, rest = divmod(max(0, spare), len(block))
+        shares = len(parts) - 1
+        pieces: list[tuple[tuple[int, ...], int]] = [(parts[0], 1)]
+        for number, part in enumerate(parts[1:]):
+            if number == shares - 1 and rest:
+                pieces.append((block[:rest], 1))
+            pieces += [(block, blocks * (number + 1) // shares - blocks * number // shares), (part, 1)]
+        return [piece for piece in pieces if piece[1]], spare
 
     def _sentences(self, label: str, count: int) -> str:
         return "".join(self._sentence(f"{label}/{number}") for number in range(count))
@@ -110,6 +152,15 @@ class Maker:
         self._made += 1
         name = f"n{number}"
         frame = self._frame(name, needles)
+        depths = tuple((at + 1) / (needles + 1) for at in range(needles))
+        text = "".join(frame) + self._block
+        if self._ids is not None:
+            encoded, spare = self._needles_of_ids(name, frame, length)
+            if spare < 0:
+                raise ValueError(f"{length} tokens are too few for {needles} codes")
+            return Prompt(
+                name, "needles", ((frame[0], 1),), length, self._codes_of(frame), depths, text=text, ids=tuple(encoded)
+            )
         least = self.count("".join(frame))
         spare = length - least
         if spare < 0:
@@ -121,8 +172,6 @@ class Maker:
             filler, exact = self._padding(frame, least, words + self.per_block)
             blocks -= 1
         pieces = self._spread(frame, blocks, filler)
-        depths = tuple((at + 1) / (needles + 1) for at in range(needles))
-        text = "".join(frame) + self._block
         return Prompt(name, "needles", pieces, length if exact else 0, self._codes_of(frame), depths, text=text)
 
     def _frame(self, name: str, needles: int) -> list[str]:
@@ -155,11 +204,21 @@ class Maker:
         return tuple(piece for piece in pieces if piece[1])
 
     def filler(self, index: int, length: int, *, repeat: bool) -> Prompt:
-        """A tenant's notes of about ``length`` tokens (never more), its canary in every other sentence."""
+        """A tenant's notes of about ``length`` tokens (never more), its canary in every other sentence and two numbers
+        of its own, which a model that is asked for codes says where it sees them."""
         phrase = _CANARY.format(phrase=" ".join(self.key.canary(index)))
-        block = "".join(phrase + self._sentence(f"notes/{index}/{number}") for number in range(4))
+        codes = self.key.codes(f"tenant/{index}", 2)
+        numbers = ("", _NUMBER.format(code=codes[0]), "", _NUMBER.format(code=codes[1]))
+        block = "".join(phrase + self._sentence(f"notes/{index}/{at}") + number for at, number in enumerate(numbers))
         head = _NOTES.format(tag=" ".join(self.key.words(f"tenant/{index}", 4)))
         tail = _REPEAT if repeat else _GO_ON
+        if self._ids is not None:
+            first, middle, last = (len(self._ids(part)) for part in (head, block, tail))
+            times = max(1, (length - first - last) // middle)
+            made = ((head, 1), (block, times), (tail, 1))
+            size = first + times * middle + last
+            ids = tuple(self._encoded(made))
+            return Prompt(f"t{index}", "filler", made, size, codes, canary=index, text=block, ids=ids)
         one = self.count(head + block + tail)
         more = self.count(head + block * 2 + tail) - one
         times = max(1, 1 + (length - one) // more)
@@ -168,6 +227,7 @@ class Maker:
             "filler",
             ((head, 1), (block, times), (tail, 1)),
             one + (times - 1) * more,
+            codes,
             canary=index,
             text=block,
         )

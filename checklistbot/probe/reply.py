@@ -11,13 +11,15 @@ from typing import Any, Final
 from checklistbot.probe.wire import Answer
 
 _ERROR_TEXT: Final = 4_000
+_PARAMETERS: Final = ("input_tokens", "max_tokens")
 
 
 @dataclass(slots=True)
 class Reply:
     """``text`` is all a client can read: content, reasoning, tool arguments. Nothing of it is ever written down.
 
-    ``ttft``: seconds to the first character of text, None without any. ``numbers``: the whole numbers of an error's message.
+    ``ttft``: seconds to the first character of text, None without any. ``numbers``: the whole numbers of an error's message;
+    ``parameter``: the name of the request's parameter that it blames, if it is one of ours.
     """
 
     status: int
@@ -37,11 +39,17 @@ class Reply:
     error: str | None = None
     engine_error: bool = False
     numbers: tuple[int, ...] = ()
+    parameter: str | None = None
     logprob_tokens: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         return "\n".join(part for part in (self.reasoning, self.content, self.other) if part)
+
+    @property
+    def unsaid(self) -> bool:
+        """A stream that breaks off before any text: nothing leaked, and nothing was refused in words either."""
+        return self.status == 200 and self.streamed and not self.done and not self.text and self.error in (None, "cut")
 
     @property
     def refused(self) -> bool:
@@ -156,6 +164,8 @@ def _error(reply: Reply, data: Any) -> None:
     message = (
         error.get("message") if isinstance(error, dict) else error if isinstance(error, str) else data.get("message")
     )
+    blamed = error.get("param") if isinstance(error, dict) else None
+    reply.parameter = blamed if blamed in _PARAMETERS else None
     if isinstance(message, str):
         reply.engine_error = True
         reply.numbers = tuple(int(n) for n in re.findall(r"\d{2,9}", message[:_ERROR_TEXT].replace(",", "")))

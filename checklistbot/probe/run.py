@@ -74,6 +74,11 @@ class _Stop(Exception):
     """The ladder ends here: a failure is proven, or the endpoint is not well."""
 
 
+def _named(case: Case) -> bool:
+    """Whether a reply names the tenant whose text it carries."""
+    return any(name.startswith("t") and not name.endswith("?") for o in case.opinions for name in o.canaries)
+
+
 class Probe:
     """``notify(event, data)`` hears phase, progress and announce. Raises UsageError, InputError; a Ctrl-C ends in a result."""
 
@@ -91,12 +96,12 @@ class Probe:
         self._model = options.model
         self._chat = True
         self._extras: dict[str, Any] = {"logprobs": True}
-        self._tokenizes = True
+        self._tokenizes, self._whole, self._offset = True, False, 0
         self._counts: dict[str, int] = {}
         self._answer = options.answer_tokens
         self._ladder: steps.Ladder | None = None
         self._notes: list[str] = []
-        self._requests = self._over_requests = self._tokens = self._batch = self._failing = 0
+        self._requests = self._over_requests = self._tokens = self._batch = self._failing = self._tenants = 0
 
     def run(self) -> Result:
         """The whole run; what was learnt before an interruption is kept."""
@@ -146,11 +151,14 @@ class Probe:
         if known is None:
             known = self._hunt()
             self._ladder = self._lengths(known)
+            self._afford(self._ladder)
         ladder = self._ladder
         assert ladder is not None  # noqa: S101 - made above on both ways.
         self._learn_baseline(ladder)
-        self._phase("below", ladder.below)
+        self._notify("speed", {"seconds": self._run.baseline.slope})
         self._together(ladder.together)
+        self._fill(ladder.early)
+        self._phase("below", ladder.below)
         self._fill(ladder.fillers)
         self._over(ladder.over)
         self._after()
@@ -192,7 +200,7 @@ class Probe:
 
     def _afford(self, ladder: steps.Ladder) -> None:
         need = ladder.tokens()
-        self._notify("estimate", {"requests": ladder.requests(), "tokens": need})
+        self._notify("estimate", {"requests": ladder.requests(), "tokens": need, "seconds": need / steps.PREFILL_SPEED})
         if need > self._options.budget:
             raise UsageError(f"this run would send about {need} tokens; give --budget-tokens {need} if that is meant")
 
@@ -210,21 +218,26 @@ class Probe:
     def _path(self) -> str:
         return "/v1/chat/completions" if self._chat else "/v1/completions"
 
-    def _request(self, prompt: Prompt, max_tokens: int) -> Body:
-        options: dict[str, Any] = {
-            "model": self._model, "max_tokens": max_tokens, "temperature": 0, "stream": True,
-            "stream_options": {"include_usage": True},
-        }  # fmt: skip
+    def _request(self, prompt: Prompt, max_tokens: int, stream: bool = True) -> Body:
+        options: dict[str, Any] = {"model": self._model, "max_tokens": max_tokens, "temperature": 0}
+        if stream:
+            options |= {"stream": True, "stream_options": {"include_usage": True}}
         if self._extras.get("logprobs"):
             options["logprobs"] = True if self._chat else 1
         return body(prompt, chat=self._chat, options=options)
 
     def _send(
-        self, prompts: Sequence[tuple[Prompt, int]], phase: Phase, *, deadline: float, concurrency: int = 1
+        self,
+        prompts: Sequence[tuple[Prompt, int]],
+        phase: Phase,
+        *,
+        deadline: float,
+        concurrency: int = 1,
+        stream: bool = True,
     ) -> list[Case]:
         """Send, read, keep and judge; never again what was sent once."""
         self._spend(sum(prompt.length + most for prompt, most in prompts))
-        calls = [Call("POST", self._path(), self._request(prompt, most), deadline) for prompt, most in prompts]
+        calls = [Call("POST", self._path(), self._request(prompt, most, stream), deadline) for prompt, most in prompts]
         answers = self._transport.send(calls, concurrency)
         self._batch += 1
         self._requests += len(calls)
@@ -235,7 +248,7 @@ class Probe:
         self._run.cases += cases
         for case in cases:
             judge(case, self._run, off=self._options.oracles_off)
-            self._notify("reply", {"case": case})
+            self._notify("reply", {"case": case, "requests": self._requests, "tokens": self._tokens})
         return cases
 
     def _spend(self, tokens: int) -> None:
@@ -247,16 +260,20 @@ class Probe:
     def _count(self, text: str) -> int:
         """Tokens of a short text as a prompt: by /tokenize plus the template's share, else by usage of a one-token answer."""
         if text not in self._counts:
-            counted = self._tokenized(text) if self._tokenizes else None
+            counted = self._tokenized(text, whole=self._whole) if self._tokenizes else None
             if counted is None:
                 self._tokenizes = False
                 self._counts[text] = self._usage(text)
             else:
-                self._counts[text] = counted + self._run.overhead
+                self._counts[text] = counted + self._offset
         return self._counts[text]
 
-    def _tokenized(self, text: str) -> int | None:
-        data = json.dumps({"model": self._model, "prompt": text, "content": text}).encode()
+    def _tokenized(self, text: str, *, whole: bool = False) -> int | None:
+        """Tokens of a text, or of the ``whole`` chat with it as its one message; None where /tokenize does not tell."""
+        asked: dict[str, Any] = {"prompt": text, "content": text}
+        if whole:
+            asked = {"messages": [{"role": "user", "content": text}], "add_generation_prompt": True}
+        data = json.dumps({"model": self._model, **asked}).encode()
         answer = self._counter.send([Call("POST", "/tokenize", data, _SMALL)])[0]
         found = answer.json() if answer.status == 200 else None
         if not isinstance(found, dict):
@@ -293,44 +310,88 @@ class Probe:
             raise InputError(
                 f"the endpoint answers a plain request with status {first.status or first.error}; check --model and CHECKLISTBOT_ENDPOINT_AUTH"
             )
-        text = "The quick check of the tokens, 1234567."
-        plain = self._tokenized(text)
-        self._tokenizes = plain is not None
-        if plain is not None:
-            self._run.overhead = self._usage(text) - plain
-        self._counts.clear()
+        self._learn_counting("The quick check of the tokens, 1234567.")
         try:
             self._maker.calibrate()
         except ValueError:
-            raise InputError(
-                "the endpoint's token counts do not add up; exact lengths cannot be made here (try --tokenize-url)"
-            ) from None
+            self._learn_ids()
         probe = self._maker.needles(steps.SHORT, 8)
         reply = read(self._transport.send([Call("POST", self._path(), self._request(probe, 8), _SMALL)])[0])
         if reply.status in (400, 422, 501):
             self._extras = {}
 
+    def _learn_counting(self, text: str) -> None:
+        """Whether /tokenize counts whole chats, or texts to which the template's share is added, or nothing.
+
+        A template's words may merge with the text's first, so whole chats are better.
+        """
+        plain = self._tokenized(text)
+        self._tokenizes = plain is not None
+        if plain is not None:
+            used = self._usage(text)
+            self._run.overhead = self._offset = used - plain
+            whole = self._tokenized(text, whole=True) if self._chat else None
+            if whole is not None and abs(used - whole) <= 2 and whole > plain:
+                self._whole, self._offset = True, used - whole
+        self._counts.clear()
+
+    def _learn_ids(self) -> None:
+        """Prompts as token ids, where the tokens of text do not add up: exact whatever the tokenizer merges.
+
+        Raises InputError where /tokenize gives no ids or /v1/completions takes none.
+        """
+        ids = self._token_ids("The quick check of the tokens.")
+        if ids:
+            data = json.dumps({"model": self._model, "prompt": ids, "max_tokens": 1, "temperature": 0}).encode()
+            reply = read(self._transport.send([Call("POST", "/v1/completions", data, _SMALL)])[0])
+            if reply.status == 200 and reply.prompt_tokens == len(ids):
+                self._chat, self._run.overhead = False, 0
+                self._maker.use_ids(self._token_ids)
+                return
+        raise InputError(
+            "the endpoint's token counts do not add up, and it takes no token ids; exact lengths cannot be made here (try --tokenize-url)"
+        )
+
+    def _token_ids(self, text: str) -> list[int]:
+        """The ids of a text without a begin token; empty where the endpoint gives none."""
+        data = json.dumps({"model": self._model, "prompt": text, "content": text, "add_special_tokens": False}).encode()
+        answer = self._counter.send([Call("POST", "/tokenize", data, _SMALL)])[0]
+        found = answer.json() if answer.status == 200 else None
+        tokens = found.get("tokens") if isinstance(found, dict) else None
+        return tokens if isinstance(tokens, list) and all(type(number) is int for number in tokens) else []
+
     def _learn_baseline(self, ladder: steps.Ladder) -> None:
-        run = self._run
-        short = ladder.baseline[0].length
+        run, thinks = self._run, True
+        run.baseline.short = ladder.baseline[0].length
         for point in ladder.baseline:
             case = self._one(point, "baseline")
-            if case.answered and case.reply.finish == "length" and not self._kept(case) and self._answer < 1_024:
+            cut = case.answered and case.reply.finish == "length" and not self._kept(case)
+            if cut and thinks and self._answer < 1_024:
                 # A model that thinks first needs room before it says a code.
                 self._answer = 1_024
                 case = self._one(steps.Point(point.length, self._answer), "baseline")
+                if not self._kept(case):
+                    self._answer, thinks = self._options.answer_tokens, False
             self._measure(run.baseline, case)
+        self._learn_slope(ladder.baseline[0].length)
+
+    def _learn_slope(self, short: int) -> None:
+        """Seconds a token of prefill, from the healthy replies at two lengths or more."""
+        baseline = self._run.baseline
         cases = [
-            case for case in run.cases if case.phase == "baseline" and case.answered and case.reply.ttft is not None
+            case
+            for case in self._run.cases
+            if case.reply.ttft is not None and case.answered and (case.phase == "baseline" or not case.opinions)
+            if case.phase in ("baseline", "over")
         ]
         shorts = [case.reply.ttft or 0.0 for case in cases if case.length <= short]
         longs = [(case.length, case.reply.ttft or 0.0) for case in cases if case.length > short]
         if shorts and longs:
-            run.baseline.base = min(shorts)
-            slopes = [(took - run.baseline.base) / (length - short) for length, took in longs]
+            baseline.base = min(shorts)
+            slopes = [(took - baseline.base) / (length - short) for length, took in longs]
             # The smaller slope: a machine that was busy once must not make honest answers look too fast.
-            run.baseline.slope = max(0.0, min(slopes)) or None
-            run.baseline.longest = max(length for length, _ in longs)
+            baseline.slope = max(0.0, min(slopes)) or None
+            baseline.longest = max(length for length, _ in longs)
 
     def _kept(self, case: Case) -> int:
         return len(found_codes(case.reply.text, case.prompt.codes))
@@ -340,19 +401,25 @@ class Probe:
             return
         asked = answerable(case)
         baseline.asked += asked
-        baseline.missed += asked - min(asked, self._kept(case))
+        missed = asked - min(asked, self._kept(case))
+        baseline.missed += missed
+        if case.length > baseline.short:
+            baseline.long_asked += asked
+            baseline.long_missed += missed
         if case.reply.first_text:
             baseline.first_tokens.add(case.reply.first_text.strip())
         agree = matches(case.reply)
         baseline.logprobs_match += agree is True
         baseline.logprobs_differ += agree is False
         told = case.reply.prompt_tokens
-        if told is not None and case.length and abs(told - case.length) > 2:
-            baseline.usage_differs += 1
+        if told is not None and case.length:
+            apart = abs(told - case.length)
+            baseline.usage_differs += apart > 2
+            baseline.off = max(baseline.off, apart if apart <= 2 else 0)
 
-    def _one(self, point: steps.Point, phase: Phase, *, deadline: float = _DEADLINE) -> Case:
+    def _one(self, point: steps.Point, phase: Phase, *, deadline: float = _DEADLINE, stream: bool = True) -> Case:
         prompt = self._prompt(point)
-        return self._send([(prompt, self._room(point))], phase, deadline=deadline)[0]
+        return self._send([(prompt, self._room(point))], phase, deadline=deadline, stream=stream)[0]
 
     def _prompt(self, point: steps.Point) -> Prompt:
         needles = point.needles
@@ -374,7 +441,8 @@ class Probe:
         return steps.room_of(point.length, wanted, self._run.limits.context)
 
     def _hunt(self) -> int:
-        """The first rejected length where nobody tells it: longer and longer prompts, judged by content, then halving between.
+        """The first rejected length where nobody tells it: longer and longer prompts, judged by content and TTFT, then halving
+        between. Canaries are planted before each, so that a leak has a name.
 
         The engine's own refusal often names the limit. Raises InputError where nothing was refused within the budget.
         """
@@ -386,20 +454,40 @@ class Probe:
         while bad is None:
             if context is not None and length >= context:
                 length = context
-            self._notify("announce", {"length": length})
-            case = self._one(steps.Point(length, self._answer), "over", deadline=self._options.over_deadline)
-            self._over_requests += 1
+            self._fill(steps.filler_lengths(min(length, 4 * good), 8))
+            case = self._once_over(steps.Point(length, self._answer))
             if case.verdict.startswith("FAIL"):
                 self._run.limits.first_rejected = length
+                self._name_victim(case)
                 raise _Stop
-            if case.reply.refused:
+            if case.reply.refused or case.reply.unsaid:
                 bad = length
                 self._named_limit(case, good)
             elif context is not None and length >= context:
                 raise InputError("nothing was refused up to the context length; give --context or --kv-pool")
             else:
+                self._learn_slope(steps.SHORT)
                 good, length = length, length * 4
         return self._halve(good, bad)
+
+    def _name_victim(self, case: Case) -> None:
+        """After a failure that names nobody: tenants of the same size once more, then up to two more prompts of that length."""
+        for _ in range(2):
+            if _named(case):
+                return
+            self._fill(steps.filler_lengths(case.length, 8))
+            case = self._once_over(steps.Point(case.length, self._answer))
+
+    def _once_over(self, point: steps.Point) -> Case:
+        """One announced request that may be over the limit, with its deadline. Where the stream breaks off before any text, the
+        prompt is asked again as one JSON answer, the form in which such a server can refuse; both are kept."""
+        self._notify("announce", {"length": point.length})
+        case = self._one(point, "over", deadline=self._options.over_deadline)
+        self._over_requests += 1
+        if case.reply.unsaid:
+            case = self._one(point, "over", deadline=self._options.over_deadline, stream=False)
+            self._over_requests += 1
+        return case
 
     def _named_limit(self, case: Case, good: int) -> None:
         """A limit that the engine's refusal names, if it lies between what was answered and what was refused."""
@@ -411,11 +499,12 @@ class Probe:
         limits = self._run.limits
         while bad - good > 1 and limits.first_rejected is None:
             middle = (good + bad) // 2
-            case = self._one(steps.Point(middle, 1), "over", deadline=self._options.over_deadline)
-            self._over_requests += 1
+            case = self._once_over(steps.Point(middle, self._answer))
             if case.verdict.startswith("FAIL"):
+                self._run.limits.first_rejected = middle
+                self._name_victim(case)
                 raise _Stop
-            good, bad = (good, middle) if case.reply.refused else (middle, bad)
+            good, bad = (good, middle) if case.reply.refused or case.reply.unsaid else (middle, bad)
         limits.first_rejected = limits.first_rejected or bad
         self._notify("learnt", {"first_rejected": limits.first_rejected})
         return limits.first_rejected
@@ -456,7 +545,10 @@ class Probe:
         self._notify("phase", {"name": "fill"})
         room = max(64, 4 * (self._run.limits.page or 16))
         context = self._run.limits.context
-        fillers = [self._maker.filler(at, length - room, repeat=at % 2 == 1) for at, length in enumerate(lengths)]
+        first, self._tenants = self._tenants, self._tenants + len(lengths)
+        fillers = [
+            self._maker.filler(first + at, length - room, repeat=at % 2 == 1) for at, length in enumerate(lengths)
+        ]
         prompts = [(filler, steps.room_of(filler.length, room, context)) for filler in fillers]
         cases = self._send(prompts, "filler", deadline=_DEADLINE, concurrency=self._options.concurrency)
         if any(case.verdict.startswith("FAIL") for case in cases):
@@ -468,17 +560,12 @@ class Probe:
             return
         self._notify("phase", {"name": "over"})
         for point in points:
-            self._notify("announce", {"length": point.length})
-            case = self._one(point, "over", deadline=self._options.over_deadline)
-            self._over_requests += 1
+            case = self._once_over(point)
             if case.reply.error in ("timeout", "connect", "cut"):
                 self._recovered()
             if case.verdict.startswith("FAIL"):
                 self._failing += 1
-                named = any(
-                    name.startswith("t") and not name.endswith("?") for o in case.opinions for name in o.canaries
-                )
-                if named or self._failing >= _ENOUGH or case.verdict == "FAIL_HANG":
+                if _named(case) or self._failing >= _ENOUGH or case.verdict == "FAIL_HANG":
                     raise _Stop
 
     def _recovered(self) -> None:

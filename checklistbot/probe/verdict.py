@@ -57,7 +57,7 @@ def _verdict(case: Case, run: Run) -> str:
         return min(fails + suspicions, key=FAILS.index)
     if case.reply.refused:
         return _refusal(case, run)
-    if case.reply.error or case.reply.status != 200:
+    if case.reply.error or case.reply.unsaid or case.reply.status != 200:
         return "INCONCLUSIVE"
     if suspicions:
         return "SUSPECT"
@@ -78,7 +78,9 @@ def _refusal(case: Case, run: Run) -> str:
 
 
 def _speaks_of_length(case: Case, run: Run) -> bool:
-    """An engine's refusal names the length or the limit; a 400 of something in front does not."""
+    """An engine's refusal names the length or the limit, or blames the tokens; a 400 of something in front does not."""
+    if case.reply.parameter is not None and run.must_refuse(case):
+        return True
     limits = run.limits
     known = [case.length, case.length + case.max_tokens, limits.context, limits.first_rejected, *limits.pools.values()]
     known += limits.rejected_by_role.values()

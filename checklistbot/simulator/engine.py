@@ -310,6 +310,8 @@ class Cluster:
 
     def _receive(self, table: list[int], handoff: Handoff, owner: str, length: int) -> None:
         pool = self.decode_pool
+        if self._lost(length):
+            return
         pages_of_chunk = max(2, self.settings.chunk // self.settings.page_size)
         last = (length - 1) // self.settings.page_size // pages_of_chunk
         for number, page in enumerate(handoff.pages):
@@ -319,10 +321,14 @@ class Cluster:
             pool.pages[table[number]] = page
             pool.owners[table[number]] = owner
 
+    def _lost(self, length: int) -> bool:
+        """The fault ``lost``: what is longer than three quarters of the limit does not arrive."""
+        return "lost" in self.switches and self.settings.disaggregated and 4 * length > 3 * self.settings.prefill_limit
+
     def _plan(self, request: Request, handoff: Handoff, seen: str, room: int) -> str:
         if request.forced is not None and not handoff.stub:
             return request.forced * room
-        if handoff.stub:
+        if handoff.stub or self._lost(len(request.tokens)):
             return (handoff.first + self.model.answer(seen, room - 1))[:room]
         answer = self._plain().answer(seen, room)
         return self._noise(handoff.first + answer[1:])[:room]
@@ -340,12 +346,13 @@ class Cluster:
 
     def _emit(self, request: Request, handoff: Handoff, plan: str, room: int, table: list[int]) -> Iterator[Event]:
         stream = _Stream(plan)
+        told_first = self._mixed(stream) or handoff.logprob_token
         self._cross(request.id, stream)
         said, length = 0, len(request.tokens)
         hidden = handoff.stub and "reasoning" in self.switches
         while said < len(stream.plan):
             token = stream.plan[said]
-            yield Token(token, handoff.logprob_token if said == 0 else token, "reasoning" if hidden else "content")
+            yield Token(token, told_first if said == 0 else token, "reasoning" if hidden else "content")
             said += 1
             self.decode_pool.write(table, token, request.id, at=length + said - 1)
             if handoff.stub and "cut" in self.switches and said == 5:
@@ -357,6 +364,13 @@ class Cluster:
                 yield Token(token, token)
         told = 1 if handoff.stub and "usage-one" in self.switches else length
         yield Done("length" if said >= room else "stop", told, said, handoff.cached)
+
+    def _mixed(self, stream: _Stream) -> str | None:
+        """The fault ``mixed-logprobs``: the metadata slot holds what another answer that is being written began with."""
+        if "mixed-logprobs" not in self.switches:
+            return None
+        begun = (other.plan[0] for other in self._streams.values() if other.plan)
+        return next((token for token in begun if token != stream.plan[:1]), None)
 
     def _cross(self, name: str, stream: _Stream) -> None:
         """The fault ``swap``: two answers that are being written at the same time change places."""

@@ -1,6 +1,6 @@
 """The faults by name, as data. Each names what the server does wrong; several may be switched on together.
 
-Numbers are those of the project's fault catalogue. ``twin`` marks what is no fault and must not be taken for one.
+Numbers are those of the project's fault catalogue (b…: after a bug of a real engine that it lists). ``twin`` marks what is no fault and must not be taken for one.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ _ALL: Final = (
     _fault("usage-lies", "28", "stub usage-one", "stub-handoff, and usage tells one prompt token"),
     _fault("early-role", "29", "stub early-role", "stub-handoff behind a router that sends a role chunk at once"),
     _fault("reasoning-leak", "30", "stub reasoning", "stub-handoff: the foreign text is in reasoning_content, the content looks clean"),
+    _fault("lost-transfer", "b15", "lost", "long prompts are prefilled but their pages never arrive: decode answers from stale pages, below the limit"),
+    _fault("lost-transfer-zeroed", "b15z", "lost zero-decode", "the same, and decode zeroes its pages: an answer from nothing"),
+    _fault("lost-transfer-output", "b15o", "lost zero-prompts", "the same, and only what earlier requests were answered is left in the pages"),
+    _fault("lost-transfer-retold", "b15r", "lost paraphrase", "the same, retold in other words"),
+    _fault("mixed-metadata", "b2", "mixed-logprobs", "of answers that begin together the first log probability is another one's; the text is right"),
     _fault("admits-all", "-", "admit", "a prompt longer than the stated limit is answered, and rightly"),
     _fault("weak-model", "t1", "weak", "a model that gets one code in ten wrong", twin=True),
     _fault("hopeless-model", "t1b", "hopeless", "a model that gets every code wrong", twin=True),

@@ -12,6 +12,8 @@ _LONG = 200
 def judge(case: Case, run: Run) -> Opinion | None:
     if not case.answered or case.reply.error == "timeout" or case.prompt.kind == "filler":
         return None
+    if case.reply.unsaid and case.phase == "over":
+        return None
     text, fault = case.reply.text, None
     if case.reply.error == "cut" or (case.reply.streamed and not case.reply.done):
         return Opinion("degenerate", "FAIL_DEGENERATE", "suspect", seen=("cut",))

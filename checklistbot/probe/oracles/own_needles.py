@@ -6,12 +6,16 @@ from checklistbot.probe.case import ALPHA, Case, Opinion, Run, answerable, at_le
 
 
 def judge(case: Case, run: Run) -> Opinion | None:
-    if not case.answered or not case.prompt.codes or not run.baseline.usable or case.reply.error:
+    if not case.answered or case.prompt.kind != "needles" or not run.baseline.usable or case.reply.error:
+        return None
+    if case.phase == "baseline":
         return None
     asked = answerable(case)
     found = found_codes(case.reply.text, case.prompt.codes)
     missed = max(0, asked - len(found))
-    if not missed or at_least(missed, asked, run.baseline.error) >= ALPHA * (1_000 if asked <= 4 else 1):
+    if not missed or at_least(missed, asked, run.baseline.error_at(case.length)) >= ALPHA * (
+        1_000 if asked <= 4 else 1
+    ):
         return None
     return Opinion("own-needles", "FAIL_INCOHERENT", "fail", seen=(missed, asked, pattern(case, found)))
 
