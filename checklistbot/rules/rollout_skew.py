@@ -42,9 +42,14 @@ def evaluate(context: Context) -> Iterator[Finding]:
     before = {new.id: old for old, new in pair(context.base.deployments, context.facts.deployments)}
     for key, members in context.groups():
         changed = [
-            (before[m.id], m) for m in members if m.id in before and disaggregated(m) and _differs(before[m.id], m)
+            (before[m.id], m)
+            for m in members
+            if m.id in before
+            and m.engine.value in ("sglang", "vllm")
+            and disaggregated(m)
+            and _differs(before[m.id], m)
         ]
-        if changed and members[0].engine.value in ("sglang", "vllm"):
+        if changed:
             yield _finding(key, *changed[0], context.language)
 
 
