@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from checklistbot.commands import _options as shared
+from checklistbot.commands._live import on_pull_request
 from checklistbot.config import FILE_NAME, Config, load
 from checklistbot.model import UsageError
 
 if TYPE_CHECKING:
     from checklistbot.probe.evidence import Binding
+    from checklistbot.probe.progress import Progress
     from checklistbot.probe.run import Options, Result
     from checklistbot.probe.text import Texts
 
 _EXIT: Final = {"pass": 0, "fail": 1, "inconclusive": 3}
-_PHASES: Final = ("discover", "watch", "baseline", "hunt", "below", "fill", "after")
 
 
 @click.command(
@@ -33,7 +34,8 @@ _PHASES: Final = ("discover", "watch", "baseline", "hunt", "below", "fill", "aft
         "checklistbot probe http://127.0.0.1:8200 --dry-run --i-own-this-endpoint",
     ),
 )
-@click.argument("url")
+@click.argument("url", metavar="URL")
+@click.argument("more", nargs=-1, metavar="")
 @click.option("--facts", "facts_file", metavar="FILE", help="facts/1 or report/1 that the evidence is bound to.")
 @click.option("--plan", "plan_file", metavar="FILE", help="Only the items of this plan/1; - is standard input.")
 @click.option("--model", metavar="NAME", help="Served model name (default: the first that /v1/models lists).")
@@ -69,6 +71,8 @@ _PHASES: Final = ("discover", "watch", "baseline", "hunt", "below", "fill", "aft
     help="Seconds to look for other people's requests first.",
 )
 @click.option("--tokenize-url", metavar="U", help="A worker whose /tokenize counts tokens, where the router has none.")
+@click.option("--shard", metavar="I/N", hidden=True)
+@click.option("--reference-url", metavar="U", hidden=True)
 @click.option("--dry-run", is_flag=True, help="Ask for limits, print what would be sent, send nothing.")
 @click.option(
     "--keep-text", is_flag=True, help="Keep failing replies in a private file outside the tree (refused in CI)."
@@ -77,7 +81,7 @@ _PHASES: Final = ("discover", "watch", "baseline", "hunt", "below", "fill", "aft
 @click.option("--output", metavar="FILE", help="Write there instead of standard output.")
 @shared.common
 def command(
-    settings: shared.Settings, url: str, facts_file: str | None, plan_file: str | None, profile: str, form: str,
+    settings: shared.Settings, url: str, more: tuple[str, ...], facts_file: str | None, plan_file: str | None, profile: str, form: str,
     output: str | None, owned: bool, allow_hosts: tuple[str, ...], tokenize_url: str | None, keep_text: bool, **rest: Any,
 ) -> int:  # fmt: skip
     """Test the OpenAI-compatible endpoint at URL for replies that carry other requests' text.
@@ -92,19 +96,30 @@ def command(
     from checklistbot.probe.inputs import bound_to, plan_items, read_file
     from checklistbot.probe.text import Texts, render
 
+    if url == "merge" or more:
+        raise UsageError(
+            "probe merge is not there yet: it comes with --shard"
+            if url == "merge"
+            else "give one URL; each endpoint is a run of its own"
+        )
     if profile != "smoke":
         raise UsageError(
             f"--profile {profile} is not there yet: only smoke is (boundary ladder and canaries, not load, aborts or eviction)"
         )
     if keep_text and os.environ.get("CI") == "true":
         raise UsageError("--keep-text is refused where CI=true: replies may be other people's text")
+    for option, value in (("--shard", rest.pop("shard")), ("--reference-url", rest.pop("reference_url"))):
+        if value is not None:
+            raise UsageError(f"{option} is not there yet: it comes with the profiles standard and deep")
     config = _config(settings.config)
     limits, binding = None, Binding()
     if facts_file is not None:
         limits, binding = bound_to(read_file(facts_file), facts_file, rest["model"])
     items = plan_items(sys.stdin.read() if plan_file == "-" else read_file(plan_file), plan_file) if plan_file else None
     texts = Texts(settings.language(config), color=settings.colored() and output is None)
-    allowed = (*config.probe_allow_hosts, *allow_hosts)
+    # A pull request's own config may not open public hosts: there only the command line, which the base's workflow wrote.
+    of_config = () if on_pull_request(os.environ) else config.probe_allow_hosts
+    allowed = (*of_config, *allow_hosts)
     started = _now()
     options = _options(limits, items, rest)
     result = _run(url, tokenize_url, owned, allowed, options, settings, texts)
@@ -165,32 +180,28 @@ def _run(
     if tokenize_url is not None:
         # The header with the key goes to URL only.
         counter = HttpTransport(tokenize_url, allowed_address(tokenize_url, owned=owned, allow_hosts=allowed))
+    shown = progress(settings, texts)
     try:
-        return Probe(transport, options, progress(settings, texts), counter=counter).run()
+        return Probe(transport, options, shown, counter=counter).run()
     finally:
+        shown.close()
         transport.close()
         if counter is not None:
             counter.close()
 
 
-def progress(settings: shared.Settings, texts: Texts) -> Any:
-    """Lines on standard error: each phase, each over-limit request before it is sent; under -v each verdict."""
-    from checklistbot.probe.case import Case
+def progress(settings: shared.Settings, texts: Texts) -> Progress:
+    """What is shown on standard error; a bar only on a terminal. Nothing under -q."""
+    from checklistbot.probe.progress import Progress
 
-    def notify(event: str, data: dict[str, Any]) -> None:
-        if settings.quiet:
-            return
-        if event == "phase":
-            name = data["name"]
-            click.echo(f"… {texts.say('announce.' + (name if name in _PHASES else 'over-phase'))}", err=True)
-        elif event == "announce":
-            click.echo(f"  ! {texts.say('announce.over', data['length'])}", err=True)
-        elif event == "reply" and settings.verbose:
-            case: Case = data["case"]
-            took = f"{case.reply.ttft:.3f}" if case.reply.ttft is not None else "-"
-            click.echo(f"    {case.phase:9} {case.length:>9} {case.reply.status} {took:>8} s  {case.verdict}", err=True)
+    error = click.get_text_stream("stderr")
 
-    return notify
+    def write(text: str) -> None:
+        if not settings.quiet:
+            error.write(text)
+            error.flush()
+
+    return Progress(texts, write, drawn=error.isatty() and not settings.quiet, verbose=bool(settings.verbose))
 
 
 def _evidence(

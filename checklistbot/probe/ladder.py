@@ -61,7 +61,7 @@ def smoke(limits: Limits, answer: int, *, known: int) -> Ladder:
     made = Ladder(baseline=baseline(known, answer), together=[Point(short_length(known), answer)] * 4)
     context = limits.context
     for length in (*_edges(limits, known), known - 32, known - 1):
-        made.below.append(_fitted(length, answer, context))
+        made.below += _at_edge(length, answer, context)
     made.below = [p for p in dict.fromkeys(made.below) if p.length < known]
     made.early, made.fillers = filler_lengths(known // 2, 8), filler_lengths(known, 8)
     middle, *others = _window(limits, known) or [known]
@@ -74,6 +74,14 @@ def smoke(limits: Limits, answer: int, *, known: int) -> Ladder:
 def room_of(length: int, answer: int, context: int | None) -> int:
     """Output tokens that the context leaves, at least one, so that the front end's own check does not hide the worker's."""
     return max(1, min(answer, context - length)) if context is not None else answer
+
+
+def _at_edge(length: int, answer: int, context: int | None) -> list[Point]:
+    """The length itself, for admission and usage, and where no whole answer fits behind it also one that is that much shorter."""
+    fitted = _fitted(length, answer, context)
+    if fitted.length == length or context is None or length >= context:
+        return [fitted]
+    return [fitted, Point(length, room_of(length, answer, context))]
 
 
 def _fitted(length: int, answer: int, context: int | None) -> Point:
@@ -173,5 +181,5 @@ def _place(made: Ladder, point: Point, limits: Limits, known: int) -> None:
             Point(point.length, room_of(point.length, point.max_tokens, limits.context), point.needles, point.item)
         )
     else:
-        fitted = _fitted(point.length, point.max_tokens, limits.context)
-        made.below.append(Point(fitted.length, point.max_tokens, point.needles, point.item))
+        for fitted in _at_edge(point.length, point.max_tokens, limits.context):
+            made.below.append(Point(fitted.length, fitted.max_tokens, point.needles, point.item))

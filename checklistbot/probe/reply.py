@@ -60,7 +60,7 @@ def read(answer: Answer) -> Reply:
     """Never raises: what cannot be read is an empty reply with its status."""
     reply = Reply(answer.status, error=answer.error, seconds=answer.seconds)
     if answer.status >= 400 or not answer.status:
-        _error(reply, answer.json())
+        _error(reply, _error_body(answer))
     elif "event-stream" in answer.content_type:
         reply.streamed = True
         for when, data in _events(answer):
@@ -72,6 +72,25 @@ def read(answer: Answer) -> Reply:
             _take(reply, data, when)
             reply.done = True
     return reply
+
+
+def _error_body(answer: Answer) -> Any:
+    """The JSON of an error. SGLang's router wraps that of a worker, where a stream was asked for, into an event that is no JSON
+    itself (quoted with '): then the first object in it that tells a message."""
+    whole = answer.json()
+    text = answer.body[:_ERROR_TEXT].decode("utf-8", "replace")
+    if whole is not None or not text.startswith("data:"):
+        return whole
+    decoder = json.JSONDecoder()
+    for start in [found.start() for found in re.finditer(r"\{", text)][:8]:
+        try:
+            data, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(data, dict) and "message" in data:
+            inner = data["message"]
+            return inner if isinstance(inner, dict) else data
+    return None
 
 
 def _events(answer: Answer) -> Iterator[tuple[float, Any]]:

@@ -79,6 +79,12 @@ def _named(case: Case) -> bool:
     return any(name.startswith("t") and not name.endswith("?") for o in case.opinions for name in o.canaries)
 
 
+def _named_limit(case: Case, good: int) -> int | None:
+    """A limit that the engine's refusal names, if it lies between what was answered and what was refused."""
+    named = {number for number in case.reply.numbers if good < number < case.length - 8}
+    return min(named) if case.reply.engine_error and len(named) == 1 else None
+
+
 class Probe:
     """``notify(event, data)`` hears phase, progress and announce. Raises UsageError, InputError; a Ctrl-C ends in a result."""
 
@@ -200,7 +206,8 @@ class Probe:
 
     def _afford(self, ladder: steps.Ladder) -> None:
         need = ladder.tokens()
-        self._notify("estimate", {"requests": ladder.requests(), "tokens": need, "seconds": need / steps.PREFILL_SPEED})
+        sent = {"requests": self._requests + ladder.requests(), "tokens": self._tokens + need}
+        self._notify("estimate", {**sent, "seconds": need / steps.PREFILL_SPEED})
         if need > self._options.budget:
             raise UsageError(f"this run would send about {need} tokens; give --budget-tokens {need} if that is meant")
 
@@ -450,7 +457,7 @@ class Probe:
         self._learn_baseline(steps.Ladder(baseline=steps.baseline(16_384, self._answer)[:4]))
         good, length = steps.SHORT, 4_096
         context = self._run.limits.context
-        bad: int | None = None
+        bad = named = None
         while bad is None:
             if context is not None and length >= context:
                 length = context
@@ -461,14 +468,15 @@ class Probe:
                 self._name_victim(case)
                 raise _Stop
             if case.reply.refused or case.reply.unsaid:
-                bad = length
-                self._named_limit(case, good)
+                bad, named = length, _named_limit(case, good)
+                # What the first refusal names is what the front end knows: the context, which output shares.
+                self._run.limits.context = context or named
             elif context is not None and length >= context:
                 raise InputError("nothing was refused up to the context length; give --context or --kv-pool")
             else:
                 self._learn_slope(steps.SHORT)
                 good, length = length, length * 4
-        return self._halve(good, bad)
+        return self._halve(good, bad, named)
 
     def _name_victim(self, case: Case) -> None:
         """After a failure that names nobody: tenants of the same size once more, then up to two more prompts of that length."""
@@ -489,25 +497,25 @@ class Probe:
             self._over_requests += 1
         return case
 
-    def _named_limit(self, case: Case, good: int) -> None:
-        """A limit that the engine's refusal names, if it lies between what was answered and what was refused."""
-        named = [n for n in case.reply.numbers if good < n < case.length - 8]
-        if case.reply.engine_error and len(set(named)) == 1:
-            self._run.limits.first_rejected = named[0]
-
-    def _halve(self, good: int, bad: int) -> int:
-        limits = self._run.limits
-        while bad - good > 1 and limits.first_rejected is None:
-            middle = (good + bad) // 2
+    def _halve(self, good: int, bad: int, named: int | None) -> int:
+        """Between an answered and a refused length. A limit that a refusal names is tried first, one token below: a front end may
+        name its own, while a worker behind it has a smaller one."""
+        while bad - good > 1:
+            middle = named - 1 if named is not None and good < named - 1 < bad else (good + bad) // 2
             case = self._once_over(steps.Point(middle, self._answer))
             if case.verdict.startswith("FAIL"):
                 self._run.limits.first_rejected = middle
                 self._name_victim(case)
                 raise _Stop
-            good, bad = (good, middle) if case.reply.refused or case.reply.unsaid else (middle, bad)
-        limits.first_rejected = limits.first_rejected or bad
-        self._notify("learnt", {"first_rejected": limits.first_rejected})
-        return limits.first_rejected
+            if case.reply.refused or case.reply.unsaid:
+                bad, named = middle, _named_limit(case, good)
+            elif named == middle + 1:
+                good, bad = middle, named
+            else:
+                good = middle
+        self._run.limits.first_rejected = bad
+        self._notify("learnt", {"first_rejected": bad})
+        return bad
 
     # --- P1 -----------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from checklistbot import resources
 from checklistbot.encode import terminal
 from checklistbot.probe.case import Case, Limits, Opinion
 from checklistbot.probe.evidence import hits
+from checklistbot.probe.ladder import PREFILL_SPEED
 from checklistbot.probe.run import Result
 
 _CODES: Final = {"pass": "32;1", "fail": "31;1", "inconclusive": "33;1", "dim": "2", "bold": "1"}
@@ -82,7 +83,11 @@ def _table_of(result: Result, texts: Texts, bound: bool) -> Iterator[str]:
     rows = [("limits", _limits(result.run.limits, texts))]
     if "dry-run" in result.notes:
         if result.ladder is not None:
-            rows.append(("sent", texts.say("line.would", result.ladder.requests(), result.ladder.tokens())))
+            from checklistbot.probe.progress import took_in_words
+
+            tokens = result.ladder.tokens()
+            took = took_in_words(tokens / PREFILL_SPEED, texts)
+            rows.append(("sent", texts.say("line.would", result.ladder.requests(), tokens, took)))
     else:
         rows.append(("sent", texts.say("line.counted", result.requests, result.tokens, result.over_requests)))
         rows.append(("replies", ", ".join(f"{name} {count}" for name, count in summary.counts.items()) or "-"))

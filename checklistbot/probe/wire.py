@@ -13,6 +13,9 @@ from checklistbot.model import UsageError
 from checklistbot.probe.prompts import Body
 
 MAX_ANSWER: Final = 8 << 20
+#: Bytes and pieces of all answers of a run together: an endpoint that sends without end fills neither memory nor time.
+MAX_RUN: Final = 256 << 20
+_PIECES: Final = 100_000
 CONNECT_SECONDS: Final = 10.0
 
 
@@ -75,6 +78,7 @@ class HttpTransport:
         self._base = base.copy_with(host=address)
         # People give the SDKs' base URL, which ends in /v1.
         self._prefix = base.path.rstrip("/").removesuffix("/v1")
+        self._received = 0
 
     def send(self, calls: Sequence[Call], concurrency: int = 1) -> list[Answer]:
         answers = [Answer() for _ in calls]
@@ -127,8 +131,10 @@ class HttpTransport:
                 now = time.monotonic() - begun
                 answer.chunks.append((now, data))
                 size += len(data)
-                if now > call.deadline or size > MAX_ANSWER:
-                    answer.error = "timeout" if now > call.deadline else "too-big"
+                self._received += len(data)
+                big = size > MAX_ANSWER or self._received > MAX_RUN or len(answer.chunks) > _PIECES
+                if now > call.deadline or big:
+                    answer.error = "too-big" if big else "timeout"
                     return
 
     def sleep(self, seconds: float) -> None:

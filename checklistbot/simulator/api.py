@@ -54,7 +54,7 @@ class App:
         if path in ("/health", "/ping", "/ready", "/health_generate"):
             return Served(200, "text/plain", iter(((0.0, b"ok\n"),)))
         if path == "/v1/models":
-            card = {"id": made.model, "object": "model", "owned_by": "checklistbot", "max_model_len": made.context}
+            card = {"id": made.model, "object": "model", "owned_by": "sglang", "max_model_len": made.context}
             return _json(200, {"object": "list", "data": [card]})
         if path in ("/server_info", "/get_server_info"):
             return _json(200, self._server_info())
