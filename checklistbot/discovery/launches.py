@@ -19,6 +19,13 @@ _MAX_DEPTH: Final = 8
 _ASSIGNMENT = pattern(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
+@cache
+def engine_words() -> re.Pattern[str]:
+    """One of the words without which no engine's server is started."""
+    words = {word.decode() for engine in registry().values() for word in engine.words}
+    return re.compile("|".join(map(re.escape, sorted(words))))
+
+
 def serves(launch: Launch) -> bool:
     """True if some engine takes the launch for one of its servers."""
     return any(engine.serves(launch) for engine in registry().values())

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from checklistbot.discovery.base import Format
-from checklistbot.discovery.launches import names_model, run_shell
+from checklistbot.discovery.launches import engine_words, names_model, run_shell
+from checklistbot.discovery.limits import gave_up
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
@@ -15,6 +16,8 @@ from checklistbot.lazy import pattern
 _SHELLS = frozenset(
     {"", "bash", "sh", "shell", "zsh", "console", "shell-session", "shellscript", "terminal", "commandline"}
 )
+#: A page that starts more servers is a list of commands, not of deployments.
+_MAX_FOUND = 200
 _FENCE = pattern(r"^(?P<indent>[ \t>]*)(?P<bar>`{3,}|~{3,})[ \t]*\{?\.?(?P<language>[\w+-]*)")
 
 
@@ -24,12 +27,20 @@ def claims(path: str, text: str) -> bool:
 
 def launches(tree: Tree, path: str, text: str) -> Iterator[Launch]:
     name = posixpath.basename(path).rpartition(".")[0]
+    words, found = engine_words(), 0
     for first, body, prompted in _fences(text):
+        # A fence is a script of its own: one that names no engine starts none, and is not worth a parse.
+        if not any(words.search(line) for line in body):
+            continue
         lines = _commands(body) if prompted else body
         script = Word("\n".join(lines), path, first)
         for launch in run_shell(Launch((), path, first, name, format="markdown"), script, tree):
             if names_model(launch):
+                found += 1
                 yield launch
+            if found >= _MAX_FOUND:
+                gave_up()
+                return
 
 
 def _fences(text: str) -> Iterator[tuple[int, list[str], bool]]:

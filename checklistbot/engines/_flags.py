@@ -5,6 +5,7 @@ The tables are data (``knowledge/flags/NAME.json``), loaded when the first launc
 
 from __future__ import annotations
 
+import bisect
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,6 +42,8 @@ class Table:
     underscores: bool = False
     prefixes: bool = True
     single_dash: frozenset[str] = frozenset()
+    #: The spellings in order, so that those with one beginning stand together; empty where there are no prefixes.
+    ordered: tuple[str, ...] = ()
 
     def find(self, spelled: str, version: Version | None) -> Spec | None:
         """The flag that argparse takes a spelling for, None if it takes it for none, or for several."""
@@ -49,7 +52,13 @@ class Table:
         exact = self.spellings.get(spelled)
         if exact is not None or not self.prefixes or not spelled.startswith("--") or len(spelled) < 4:
             return exact
-        matches = {s.name: s for name, s in self.spellings.items() if name.startswith(spelled) and _alive(s, version)}
+        matches: dict[str, Spec] = {}
+        for at in range(bisect.bisect_left(self.ordered, spelled), len(self.ordered)):
+            if not self.ordered[at].startswith(spelled):
+                break
+            spec = self.spellings[self.ordered[at]]
+            if _alive(spec, version):
+                matches[spec.name] = spec
         return next(iter(matches.values())) if len(matches) == 1 else None
 
 
@@ -79,7 +88,9 @@ def table(engine: str) -> Table:
         if long in spellings:
             spellings.setdefault(spelling, spellings[long])
     singles = frozenset(s for s in spellings if len(s) > 2 and s[0] == "-" and s[1] != "-")
-    return Table(spellings, bool(data["underscore_equals_dash"]), bool(data["prefixes"]), singles)
+    return Table(
+        spellings, bool(data["underscore_equals_dash"]), bool(data["prefixes"]), singles, tuple(sorted(spellings))
+    )
 
 
 def simple_table(
@@ -92,7 +103,7 @@ def simple_table(
         spec = Spec(names[0].lstrip("-").replace("_", "-"), nargs)
         for name in names:
             spellings["--" + name[2:].replace("_", "-") if underscores and name.startswith("--") else name] = spec
-    return Table(spellings, underscores, prefixes)
+    return Table(spellings, underscores, prefixes, ordered=tuple(sorted(spellings)) if prefixes else ())
 
 
 # --- parsing -----------------------------------------------------------------------------------------------------------

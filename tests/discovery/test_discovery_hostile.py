@@ -364,3 +364,12 @@ def test_all_python_files_draw_from_one_store(monkeypatch: pytest.MonkeyPatch) -
     found = discover(MemoryTree({**files, "zz_last.py": _LAUNCHER}))
     assert [d.context_length.value for d in found.deployments] == [8192], "the last of many is still read"
     assert sum(taken) < 500_000
+
+
+def test_a_notebook_that_is_no_json_and_a_page_of_commands_are_not_silent() -> None:
+    broken = discover(MemoryTree({"n.ipynb": '{"cells": [ "vllm serve org/m"'}))
+    assert [(s.path, s.reason) for s in broken.skipped] == [("n.ipynb", f"{limits.UNREAD}notebook")]
+    fences = "".join(f"```sh\nvllm serve org/m --seed {n}\n```\n" for n in range(210))
+    page = discover(MemoryTree({"page.md": fences}))
+    assert len(page.deployments) == 200
+    assert [(s.path, s.reason) for s in page.skipped] == [("page.md", limits.TOO_MUCH)]

@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from checklistbot.discovery.interpret.marks import without_marks
 from checklistbot.discovery.interpret.pysinks import Finder
+from checklistbot.discovery.limits import UNREAD, gave_up
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch
 from checklistbot.lazy import pattern
+from checklistbot.model import Skipped
 
-MAX_CELLS: Final = 2_000
+MAX_CELLS: Final = 5_000
 _SHELL_CELL = pattern(r"%%(?:bash|sh|script\s+(?:--bg\s+)?(?:bash|sh)|shell)\b")
 _ENV_MAGIC = pattern(r"\s*%(?:env|set_env)\s+(\w+)[=\s]\s*(.*)$")
 _ESCAPE = pattern(r"^(\s*)(?:[\w, ]+=\s*)?!+(.*)$")
@@ -29,10 +31,15 @@ class Cell:
 
 
 def find(tree: Tree, path: str, text: str) -> list[Launch]:
-    """The launches of a notebook; nothing where it is no JSON."""
+    """The launches of a notebook; what is no JSON is listed as skipped."""
     finder = Finder(tree, path)
     body: list[ast.stmt] = []
-    for cell in read_cells(text):
+    try:
+        cells = read_cells(text)
+    except (ValueError, IndexError, RecursionError):
+        tree.skipped.append(Skipped(path, f"{UNREAD}notebook"))
+        return []
+    for cell in cells:
         body += _statements(cell, path, finder)
     return finder.run(body)
 
@@ -41,16 +48,15 @@ def find(tree: Tree, path: str, text: str) -> list[Launch]:
 
 
 def read_cells(text: str) -> list[Cell]:
-    """The code cells, in order."""
+    """The code cells, in order; raises ValueError, IndexError or RecursionError for what is no JSON or too deep."""
     text = without_marks(text)
-    try:
-        notebook, _ = _value(text, _skip(text, 0), _Lines(text), 0)
-    except (ValueError, IndexError, RecursionError):
-        return []
+    notebook, _ = _value(text, _skip(text, 0), _Lines(text), 0)
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if cells is None and isinstance(notebook, dict) and isinstance(notebook.get("worksheets"), list):
         cells = [c for sheet in notebook["worksheets"] if isinstance(sheet, dict) for c in sheet.get("cells") or []]
     found = []
+    if isinstance(cells, list) and len(cells) > MAX_CELLS:
+        gave_up()
     for cell in (cells if isinstance(cells, list) else [])[:MAX_CELLS]:
         if isinstance(cell, dict) and _plain(cell.get("cell_type")) == "code":
             found.append(_cell(cell.get("source", cell.get("input"))))

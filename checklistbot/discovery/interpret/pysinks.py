@@ -301,9 +301,13 @@ class Finder:
 
     def _cell(self, index: int, call: Call) -> None:
         """A shell escape of a notebook: ``{expression}`` and ``$name`` are Python's."""
+        from checklistbot.discovery.launches import engine_words
+
         if index < len(self.cells):
             text, place = self.cells[index]
             filled = "\n".join(self._interpolate(line) for line in text.split("\n"))
+            if engine_words().search(filled) is None:
+                return
             starts, offset = [], 0
             for line, number in zip(filled.split("\n"), self.cell_lines[index], strict=False):
                 starts.append((offset, number))
