@@ -8,6 +8,7 @@ from checklistbot.engines import _build as build
 from checklistbot.engines import _config
 from checklistbot.engines._flags import Parsed, fact, human_integer, integer, number, parse, table, word_text
 from checklistbot.engines.base import Engine, Launch, Word, below, version_of
+from checklistbot.knowledge.families import families
 from checklistbot.model import Deployment, Fact, Source, Unknown
 
 if TYPE_CHECKING:
@@ -155,14 +156,22 @@ def full_request_needs(found: Deployment) -> int | None:
     if context is None:
         return None
     release = version_of(found)
-    page = 0 if release is not None and below(release, "0.5.11") else _page(found)
+    free = 0 if release is not None and below(release, "0.5.11") else page(found)
     if found.role.value == "decode":
-        return context + _reserved(found) + page
-    return context + page
+        return context + _reserved(found) + free
+    return context + free
 
 
-def _page(found: Deployment) -> int:
-    return found.page_size.number() or 1
+def page(found: Deployment) -> int:
+    """Page size in tokens; where nothing says it the default: 64 for sparse attention (DSA), 256 for DeepSeek-V4, 128 for MiniMax-M3,
+    else 1 (sglang.md 1.5, 3)."""
+    said = found.page_size.number()
+    if said is not None:
+        return said
+    kinds = families(found.model.text()) or families(found.served_model_name.text())
+    if "dsa" in kinds:
+        return 256 if "swa_hybrid" in kinds else 64
+    return 128 if "minimax-m3" in kinds else 1
 
 
 def _reserved(found: Deployment) -> int:
@@ -183,17 +192,17 @@ def swa_pool(found: Deployment) -> int | None:
     ratio = number(str(flag.value)) if flag is not None and flag.value is not None else None
     if flag is None and below(release, "0.5.20"):
         ratio = _SWA_RATIO
-    page = _page(found)
-    return int(pool * float(ratio)) // page * page if ratio is not None else None
+    size = page(found)
+    return int(pool * float(ratio)) // size * size if ratio is not None else None
 
 
 def swa_needs(found: Deployment, window: int) -> int:
     """Tokens of the sliding-window pool without which no long request is admitted, ``window`` being the model's (sglang.md 4.6): more
     than window + page, and on decode the window in whole pages beside the reserve. From 0.5.20 the server does not start below that."""
-    page = _page(found)
-    needed = window + page + 1
+    size = page(found)
+    needed = window + size + 1
     if found.role.value == "decode":
-        return max(needed, -(-window // page) * page + _reserved(found))
+        return max(needed, -(-window // size) * size + _reserved(found))
     return needed
 
 

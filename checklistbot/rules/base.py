@@ -153,7 +153,11 @@ def found(
 
 
 def page_of(deployment: Deployment) -> int:
-    """Page size in tokens; where nothing says it the engine's default: 1 on SGLang, 16 on vLLM (facts: sglang.md 3, vllm.md 3)."""
+    """Page size in tokens; where nothing says it the engine's default: by the model on SGLang, 16 on vLLM (facts: sglang.md 3, vllm.md 3)."""
+    if deployment.engine.value == "sglang":
+        from checklistbot.engines import sglang
+
+        return sglang.page(deployment)
     return deployment.page_size.number() or (16 if deployment.engine.value == "vllm" else 1)
 
 
@@ -170,7 +174,7 @@ def reserve_of(deployment: Deployment) -> int:
 
 def safe_context(members: Iterable[Deployment]) -> int | None:
     """The longest context length in tokens that every role of a group can hold: smallest pool − page size − decode reserve
-    (facts: sglang.md 4.6). None while a pool is unknown or too small to leave anything."""
+    (facts: sglang.md 4.6). None while a pool is unknown, or too small to leave anything. Of a cap it is the most that can be hoped for."""
     pools = []
     reserve = 0
     page = 1

@@ -116,6 +116,10 @@ _HOW: Final[dict[Language, dict[str, str]]] = {
     "ko": {"declared": "선언", "observed": "관측", "predicted": "예측", "default": "기본값",
            "cap": "선언된 상한, 실제 풀은 더 작을 수만 있음"},
 }  # fmt: skip
+_FIX_CAP: Final[dict[Language, str]] = {
+    "en": "Raise the cap to hold {context}, or set the context length below {safe} on every role of {group}; a start-up log tells the real pool.",
+    "ko": "상한을 {context} 토큰 이상으로 올리거나 {group}의 모든 역할에서 컨텍스트 길이를 {safe} 미만으로 낮추세요. 실제 풀은 시작 로그에서 알 수 있습니다.",
+}
 _FIX: Final[dict[Language, str]] = {
     "en": "Set the context length to {safe} on every role of {group} (smallest pool − page − reserve), or give the pool room for {context}.",
     "ko": "{group}의 모든 역할에서 컨텍스트 길이를 {safe}(가장 작은 KV 풀 − 페이지 − 예약분)로 낮추거나, KV 풀이 {context} 토큰을 담도록 늘리세요.",
@@ -319,6 +323,8 @@ def _fix(members: tuple[Deployment, ...], length: int, language: Language) -> Fi
     safe = safe_context(members)
     if safe is None or any(member.kv_pool_tokens.stale for member in members):
         return None
+    if any(member.kv_pool_tokens.bound == "upper" for member in members):
+        return Fix(_FIX_CAP[language].format(safe=number(safe), group=members[0].group, context=number(length)))
     edits = []
     for member in members:
         source, value = member.context_length.source, member.context_length.value

@@ -115,6 +115,10 @@ NEEDS: list[tuple[str, dict[str, object], int]] = [
         1_001,
     ),
     ("page size 1 where nothing says it", {}, 1_001),
+    ("sparse attention: pages of 64", {"model": "zai-org/GLM-5.3-FP8"}, 1_064),
+    ("DeepSeek-V4: pages of 256", {"model": "deepseek-ai/DeepSeek-V4-Flash"}, 1_256),
+    ("MiniMax-M3: pages of 128", {"model": "/model", "served_model_name": "minimax-m3"}, 1_128),
+    ("what is said goes before", {"model": "zai-org/GLM-5.3-FP8", "page_size": 128}, 1_128),
 ]
 
 

@@ -143,6 +143,13 @@ def test_the_numbers_and_the_mend() -> None:
     ]
 
 
+def test_a_cap_is_no_number_to_set() -> None:
+    (finding,) = of(BELOW, one(pool=cap(C - 1)))
+    assert finding.fix is not None
+    assert finding.fix.edits == ()
+    assert f"below {C - 1 - P:,}" in finding.fix.text
+
+
 @pytest.mark.parametrize(("limit", "verdict"), [(C - 107, "warn"), (C - 106, "block"), (C, "block")])
 def test_a_gateway_limit_below_the_first_rejected_length_warns(limit: int, verdict: str) -> None:
     policy = f"deployments: [{{match: {{environment: prod}}, upstream_limit: {limit}}}]"
