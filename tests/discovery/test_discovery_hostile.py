@@ -373,3 +373,17 @@ def test_a_notebook_that_is_no_json_and_a_page_of_commands_are_not_silent() -> N
     page = discover(MemoryTree({"page.md": fences}))
     assert len(page.deployments) == 200
     assert [(s.path, s.reason) for s in page.skipped] == [("page.md", limits.TOO_MUCH)]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("serve.sh.j2", "#!/bin/sh\n{% for n in [" + "0," * 600 + "0] %}\nvllm serve org/m --seed {{ n }}\n{% endfor %}\n"),
+        ("serve.sh.j2", "#!/bin/sh\n# vllm\n{% set x = " + "(" * 90 + "1" + ")" * 90 + " + " * 0 + " %}\n" + "{{ x" + "|abs" * 90 + " }}\n"),
+        ("values.yaml", "framework: vllm\nmodel: org/m\nmore: " + "[" * 70 + "]" * 70 + "\n"),
+        ("main.tf", 'locals { a = "' + "x" * 210_000 + '${var.b} vllm serve org/m" }\nresource "a" "b" { user_data = local.a }\n'),
+    ],
+)  # fmt: skip
+def test_what_is_left_out_of_a_template_or_of_values_is_told(path: str, body: str) -> None:
+    found = discover(MemoryTree({path: body}))
+    assert limits.TOO_MUCH in [s.reason for s in found.skipped]

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from checklistbot.discovery.interpret.marks import Place
 from checklistbot.discovery.interpret.pyvalues import Const, Map, Seq, Value
+from checklistbot.discovery.limits import gave_up
 
 MAX_NODES: Final = 20_000
 
@@ -27,7 +28,10 @@ def _yaml(text: str, at: Place) -> Value | None:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
         node = loader.get_node() if loader.check_node() else None
         return None if node is None else _node(loader, node, at, budget, 0)
-    except (yaml.YAMLError, _TooMuch, RecursionError, ValueError):
+    except (_TooMuch, RecursionError):
+        gave_up()
+        return None
+    except (yaml.YAMLError, ValueError):
         return None
 
 
@@ -73,7 +77,10 @@ def _toml(text: str, at: Place) -> Value | None:
 
     try:
         value = from_plain(tomllib.loads(text), at)
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except tomllib.TOMLDecodeError:
+        return None
+    except RecursionError:
+        gave_up()
         return None
     _toml_lines(text, at, value)
     return value

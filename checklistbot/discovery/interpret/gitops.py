@@ -21,6 +21,7 @@ from checklistbot.discovery.interpret.gofunctions import FUNCTIONS, overlay
 from checklistbot.discovery.interpret.gorender import Renderer, Stopped, show
 from checklistbot.discovery.interpret.marks import mark, without_marks
 from checklistbot.discovery.interpret.pyvalues import Const, Map, Seq, Unk, Value
+from checklistbot.discovery.limits import gave_up
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.discovery.yaml_docs import dig, items, mapping, maps, text
 from checklistbot.engines.base import Launch, Word
@@ -293,7 +294,10 @@ def _go(body: str, dot: Value, path: str) -> str | None:
     try:
         nodes, _ = gotemplate.parse(body)
         return Renderer({}, FUNCTIONS).render(nodes, path, dot).text
-    except (gotemplate.TemplateError, Stopped, RecursionError):
+    except gotemplate.TemplateError:
+        return None
+    except (Stopped, RecursionError):
+        gave_up()
         return None
 
 

@@ -12,6 +12,7 @@ from checklistbot.discovery.interpret import data_files, hcl
 from checklistbot.discovery.interpret.hcl import Expr
 from checklistbot.discovery.interpret.marks import Place, has_mark, mark, without_marks
 from checklistbot.discovery.interpret.pyvalues import Const, Map, Seq, Unk, Value
+from checklistbot.discovery.limits import gave_up
 from checklistbot.discovery.tree import Tree, Unreadable
 
 STEPS: Final = 100_000
@@ -166,7 +167,10 @@ class Module:
         starts: list[tuple[int, int]] = []
         self._render(parts, at[0], scope, out, starts)
         first = starts[0][1] if starts else at[1]
-        return Const((at[0], first), "".join(out)[:MAX_TEXT], tuple(starts))
+        whole = "".join(out)
+        if len(whole) > MAX_TEXT:
+            gave_up()
+        return Const((at[0], first), whole[:MAX_TEXT], tuple(starts))
 
     def _render(
         self, parts: list[Expr], path: str, scope: Mapping[str, Value], out: list[str], starts: list[tuple[int, int]]
@@ -256,7 +260,10 @@ class Module:
             if candidate.startswith(("/", "..")) or has_mark(candidate) or not self.tree.exists(candidate):
                 continue
             try:
-                text = without_marks(self.tree.read(candidate))[:MAX_TEXT]
+                text = without_marks(self.tree.read(candidate))
+                if len(text) > MAX_TEXT:
+                    gave_up()
+                text = text[:MAX_TEXT]
             except Unreadable:
                 break
             if name != "templatefile":
@@ -264,7 +271,10 @@ class Module:
             given = arguments[1].data if len(arguments) > 1 and isinstance(arguments[1], Map) else {}
             try:
                 return self.eval(hcl.parse_template(text), candidate, {str(k): v for k, v in given.items()})
-            except (hcl.HclError, RecursionError):
+            except hcl.HclError:
+                return Unk(at, posixpath.basename(candidate), "not-readable")
+            except RecursionError:
+                gave_up()
                 return Unk(at, posixpath.basename(candidate), "not-readable")
         return Unk(at, posixpath.basename(target), "not-readable")
 

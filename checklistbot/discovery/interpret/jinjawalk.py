@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -13,6 +12,7 @@ from checklistbot.discovery.interpret.gorender import Line, Output, Rich, Stoppe
 from checklistbot.discovery.interpret.hcleval import plain
 from checklistbot.discovery.interpret.marks import Place, has_mark, mark
 from checklistbot.discovery.interpret.pyvalues import Const, Map, Seq, Unk, Value
+from checklistbot.discovery.limits import gave_up
 
 STEPS: Final = 60_000
 MAX_ITEMS: Final = 500
@@ -28,11 +28,17 @@ def render(text: str, path: str, variables: Mapping[str, Value]) -> list[Line] |
         # Only the parser is used: nothing is rendered by jinja2, so there is nothing to escape.
         reader = Environment(autoescape=True, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)
         tree = reader.parse(text)
-    except (TemplateError, RecursionError):
+    except TemplateError:
+        return None
+    except RecursionError:
+        gave_up()
         return None
     walker = Walker(path, variables)
-    with contextlib.suppress(Stopped, RecursionError):
+    try:
         walker.nodes(tree.body)
+    except (Stopped, RecursionError):
+        # What was rendered so far may hold a deployment; that it is not the whole is said.
+        gave_up()
     return walker.out.lines
 
 
@@ -77,6 +83,8 @@ class Walker:
         items = self.items(self.eval(node.iter))
         if not items:
             self.nodes(node.else_)
+        if len(items) > MAX_ITEMS:
+            gave_up()
         for index, item in enumerate(items[:MAX_ITEMS]):
             at = (self.path, node.lineno)
             loop = {
@@ -182,7 +190,10 @@ class Walker:
 
         try:
             tree = Environment(autoescape=True).parse(value.value)
-        except (TemplateError, RecursionError):
+        except TemplateError:
+            return Unk(value.at)
+        except RecursionError:
+            gave_up()
             return Unk(value.at)
         children = [child for part in tree.body for child in getattr(part, "nodes", [])]
         if whole is not None and len(children) == 1:
