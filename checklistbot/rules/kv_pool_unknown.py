@@ -21,6 +21,7 @@ _TITLE: Final[dict[Language, str]] = {
 _MESSAGE: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "not-said": "No manifest says how many tokens the pool holds.",
+        "bytes": "The pool is pinned in bytes (--kv-cache-memory-bytes {bytes} a GPU); how many tokens that is depends on the model.",
         "upper": "The declared cap of {pool} tokens is only a ceiling: the engine takes the smaller of it and what fits in memory.",
         "stale": "The pool of {pool} tokens ({source}) was taken under other settings: {stale} changed since.",
         "predicted": "The pool of {pool} tokens is predicted, not measured.",
@@ -30,6 +31,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
     },
     "ko": {
         "not-said": "KV 풀이 몇 토큰인지 적어 둔 매니페스트가 없습니다.",
+        "bytes": "풀이 바이트로 고정되어 있습니다(GPU당 --kv-cache-memory-bytes {bytes}). 몇 토큰인지는 모델에 달려 있습니다.",
         "upper": "선언된 상한 {pool} 토큰은 상한일 뿐입니다. 엔진은 이 값과 메모리에 들어가는 크기 중 작은 쪽을 씁니다.",
         "stale": "{pool} 토큰({source})은 다른 설정에서 얻은 값입니다. 그 뒤 {stale} 값이 바뀌었습니다.",
         "predicted": "{pool} 토큰은 예측값이며 측정한 값이 아닙니다.",
@@ -65,17 +67,31 @@ def _decided(deployment: Deployment) -> bool:
     return small and length is not None and (pool.number() or 0) < length
 
 
+def _in_bytes(deployment: Deployment) -> str | None:
+    """What --kv-cache-memory-bytes says, "?" where it is not static; None where it is not given."""
+    flag = deployment.flag("kv-cache-memory-bytes")
+    return None if flag is None or deployment.engine.value != "vllm" else str(flag.value or "?")
+
+
 def _pins(deployment: Deployment) -> bool:
-    """True where --kv-cache-memory-bytes can be set: vLLM from 0.10.2."""
+    """True where --kv-cache-memory-bytes can still be set: vLLM from 0.10.2."""
     release = version_of(deployment)
-    return deployment.engine.value == "vllm" and (release is None or not below(release, "0.10.2"))
+    return (
+        _in_bytes(deployment) is None
+        and deployment.engine.value == "vllm"
+        and (release is None or not below(release, "0.10.2"))
+    )
 
 
 def _finding(deployment: Deployment, language: Language) -> Finding:
     fact, texts = deployment.kv_pool_tokens, _MESSAGE[language]
     stale = ", ".join(fact.observation.stale) if fact.observation else ""
-    kind = "stale" if fact.stale else "upper" if fact.bound else "predicted" if fact.known else "not-said"
-    message = texts[kind].format(pool=number(fact.number() or 0), source=fact.source or "", stale=stale)
+    in_bytes = _in_bytes(deployment)
+    unsaid = "bytes" if in_bytes else "not-said"
+    kind = "stale" if fact.stale else "upper" if fact.bound else "predicted" if fact.known else unsaid
+    message = texts[kind].format(
+        pool=number(fact.number() or 0), source=fact.source or "", stale=stale, bytes=in_bytes or ""
+    )
     mend = texts["mend"] + (" " + texts["mend-vllm"] if _pins(deployment) else "")
     role = str(deployment.role.value)
     title = _TITLE[language].format(role=role_of(deployment))

@@ -225,6 +225,7 @@ def test_the_incident_in_all_combinations(version: str, split: bool, fits: bool)
         (one(pool=predicted(2 * C, C, 3 * C)), "predicted"),
         (one(pool=unknown()), "not-said"),
         (one(engine="vllm"), "not-said"),
+        (one(engine="vllm", given=("--kv-cache-memory-bytes 40G",)), "bytes"),
         (one(pool=2 * C), None),
         (one(pool=cap(C - 1)), None),
         (one(engine="vllm", fits=True), None),
@@ -242,6 +243,17 @@ def test_an_unknown_pool_is_said_with_its_reason(state, reason) -> None:  # type
     findings = of("kv-pool-unknown", state)
     assert [f.verdict for f in findings] == (["unknown"] if reason else [])
     assert [f.parameters["reason"] for f in findings] == ([reason] if reason else [])
+
+
+def test_what_is_pinned_already_is_not_offered_to_be_pinned() -> None:
+    for language in ("en", "ko"):
+        (finding,) = of(
+            "kv-pool-unknown", one(engine="vllm", given=("--kv-cache-memory-bytes 40G",)), language=language
+        )
+        assert finding.message.count("--kv-cache-memory-bytes") == 1
+        assert "40G" in finding.message
+        (old,) = of("kv-pool-unknown", one(engine="vllm", version="0.9.2"), language=language)
+        assert "--kv-cache-memory-bytes" not in old.message
 
 
 def test_how_to_supply_it_in_both_languages() -> None:
