@@ -12,13 +12,23 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from checklistbot import engines
 from checklistbot.config import Config, ImageEntry
-from checklistbot.discovery import Discovered, discover
+from checklistbot.discovery import Discovered, discover, limits, syntax
 from checklistbot.discovery.digests import digests
-from checklistbot.discovery.tree import Tree, Unreadable
+from checklistbot.discovery.tree import (
+    BINARY,
+    CLOSED,
+    FORBIDDEN,
+    LFS_POINTER,
+    STDIN_PATH,
+    TOO_LARGE,
+    Tree,
+    Unreadable,
+    only_file,
+)
 from checklistbot.model import FACT_NAMES, Deployment, Fact, Facts, InputError, Skipped, Source, merge
 from checklistbot.record import record
 
@@ -97,6 +107,7 @@ def gather(
     if renderer is not None:
         skipped += renderer.skipped
         named.unread += [line for line in renderer.unread if line not in named.unread]
+    named.unread += _unread_path(tree, found.skipped)
     members = []
     for deployment in found.deployments:
         settled = _settle(deployment, config)
@@ -121,6 +132,25 @@ def _discovered(tree: Tree, config: Config, renderer: Renderer | None) -> Discov
 
     with using(renderer):
         return discover(tree, config.exclude)
+
+
+#: Reasons under which a file was opened and not understood, or could not be opened.
+_UNREADABLE: Final = (BINARY, FORBIDDEN, TOO_LARGE, CLOSED, LFS_POINTER, limits.TOO_MUCH)
+
+
+def _unread_path(tree: Tree, skipped: Iterable[Skipped]) -> Iterator[str]:
+    """A line where PATH itself could not be read: one file, standard input, or a folder that may not be listed."""
+    only = only_file(tree)
+    for entry in skipped:
+        if only is None and (entry.path, entry.reason) != (".", FORBIDDEN):
+            continue
+        if entry.path not in (only, "."):
+            continue
+        if entry.reason in _UNREADABLE or entry.reason.startswith((syntax.BROKEN, limits.UNREAD)):
+            line = syntax.line_of(entry.reason)
+            place = "standard input" if only == STDIN_PATH else "PATH" if only is None else entry.path
+            mend = "pipe rendered manifests into it" if only == STDIN_PATH else "nothing in it is checked"
+            yield f"{place}{f':{line}' if line else ''}: {entry.reason}; {mend}"
 
 
 # --- config ------------------------------------------------------------------------------------------------------------

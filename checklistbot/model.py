@@ -26,6 +26,10 @@ VERDICT_ORDER: Final[tuple[Verdict, ...]] = ("block", "unknown", "warn", "note",
 WhyUnknown = Literal["not-said", "no-default", "not-static", "ambiguous", "not-readable", "not-rendered"]
 
 
+#: Whoever pipes nothing in has a command in front that failed: that must not look like a state that deploys nothing.
+NOTHING_ON_STDIN: Final = "nothing on standard input; did the renderer fail? (set -o pipefail)"
+
+
 class ChecklistbotError(Exception):
     """An error that reaches the user as one line: what is wrong, where, how to mend it."""
 

@@ -16,7 +16,7 @@ import click
 
 from checklistbot import clock
 from checklistbot.config import FILE_NAME, Config, load
-from checklistbot.model import InputError, Skipped, UsageError
+from checklistbot.model import NOTHING_ON_STDIN, InputError, Skipped, UsageError
 from checklistbot.record import record
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def common(command: Command) -> Command:
 
     @functools.wraps(command)
     def wrapper(config: str | None, lang: Any, color: str, quiet: bool, verbose: int, **rest: Any) -> Any:
+        if color == "always" and (context := click.get_current_context(silent=True)) is not None:
+            context.color = True  # Otherwise click takes the styles out of what goes into a pipe.
         return command(settings=Settings(config, lang, color, quiet, verbose), **rest)
 
     return _with(wrapper, _COMMON)  # type: ignore[return-value]
@@ -147,7 +149,10 @@ def open_path(path: str | None, named: Inputs, revision: str | None = None) -> T
             raise UsageError("--rev and --base need a repository, not standard input")
         if "-" in named.logs:
             raise UsageError("standard input is PATH already; give the log as a file")
-        return StdinManifests(sys.stdin.buffer.read())
+        data = sys.stdin.buffer.read()
+        if not data.strip():
+            raise UsageError(NOTHING_ON_STDIN)
+        return StdinManifests(data)
     if path is None and named and revision is None:
         return None
     return open_tree(Path(path or "."), revision)

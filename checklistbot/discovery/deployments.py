@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from checklistbot import engines
-from checklistbot.discovery import limits
+from checklistbot.discovery import limits, syntax
 from checklistbot.discovery.base import Format, formats
-from checklistbot.discovery.tree import Tree, Unreadable
+from checklistbot.discovery.tree import Tree, Unreadable, only_file
 from checklistbot.engines.base import Launch, without_marks
 from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Skipped, declared
@@ -39,6 +39,7 @@ def discover(tree: Tree, exclude: Sequence[str] = ()) -> Discovered:
     consumed = _consumed(tree, texts)
     with limits.stored():
         found = _found(tree, texts, consumed, skipped)
+    skipped += _broken(texts, consumed, {launch.path for launch, _ in found})
     found = _run_by_manifests(found)
     found = [pair for pair in found if pair[0].format != "engine-config" or not _referenced(pair[0].path, texts)]
     deployments = named(merged(paired([pair for pair in found if not _embeds(pair[1])])))
@@ -65,6 +66,17 @@ def _found(
     return found
 
 
+def _broken(texts: dict[str, str], consumed: dict[str, set[str]], deploying: set[str]) -> Iterator[Skipped]:
+    """Files that are not the YAML or JSON that they say they are. A template is none before it is rendered: it counts only where nobody
+    renders it and nothing was found in it."""
+    for path, body in texts.items():
+        if syntax.template(body) and (path in consumed or path in deploying):
+            continue
+        reason = syntax.broken(path, body)
+        if reason is not None:
+            yield Skipped(path, reason)
+
+
 def _run_by_manifests(found: list[tuple[Launch, Deployment]]) -> list[tuple[Launch, Deployment]]:
     """A script that a service, an image or a unit runs is what that one starts, not a deployment of its own beside it."""
     run = {(launch.path, launch.line) for launch, _ in found if launch.format in _RUN_SCRIPTS}
@@ -84,6 +96,8 @@ def _texts(tree: Tree, exclude: Sequence[str], skipped: list[Skipped]) -> Iterat
         candidates.update(tree.named(globs))
     candidates |= {path for path in tree.candidates(_ESCAPES) if path.endswith((".yaml", ".yml", ".json"))}
     candidates |= _mentioning(tree, candidates)
+    named = only_file(tree)
+    candidates |= {named} if named is not None else set()
     excluded = _matcher(exclude)
     for path in sorted(candidates):
         if excluded(path):

@@ -53,8 +53,11 @@ def find_top(path: Path) -> Path | None:
     """The work tree around ``path``: the nearest folder that holds ``.git`` (a folder, or a file as in worktrees and submodules)."""
     for folder in (path, *path.parents):
         marker = folder / ".git"
-        if marker.is_file() or (marker / "HEAD").is_file():
-            return folder
+        try:
+            if marker.is_file() or (marker / "HEAD").is_file():
+                return folder
+        except PermissionError:  # what may not be entered shows no repository; its files say why they cannot be read
+            continue
     return None
 
 
@@ -85,9 +88,16 @@ class Repository:
                 "git is not installed or not in PATH; install git, or give a folder outside a repository"
             ) from None
 
-    def finish(self, process: subprocess.Popen[bytes], *, accept: tuple[int, ...] = (0,)) -> bytes:
-        """The standard output; raises InputError with git's own first line where the exit code is not accepted."""
+    def finish(
+        self, process: subprocess.Popen[bytes], *, accept: tuple[int, ...] = (0,), said: list[bytes] | None = None
+    ) -> bytes:
+        """The standard output; raises InputError with git's own first line where the exit code is not accepted.
+
+        What git wrote to standard error beside it is added to ``said``.
+        """
         output, errors = process.communicate()
+        if said is not None:
+            said.append(errors or b"")
         if process.returncode not in accept:
             raise InputError(f"git could not read the repository: {_first_line(errors)}")
         return output
@@ -110,9 +120,20 @@ class Repository:
             return found
         if b"dubious ownership" in errors:
             raise UsageError(f"git refuses this repository: {_first_line(errors)}")
+        if self._empty():
+            raise UsageError(f"revision {said}: this repository has no commits yet; commit something first")
         raise UsageError(
             f"revision {said} is not in this repository; fetch it first (a shallow clone holds one commit only)"
         )
+
+    def _empty(self) -> bool:
+        """True where no branch, tag or remote branch has a commit."""
+        process = self.start("for-each-ref", "--count=1")
+        output, _ = process.communicate()
+        if process.returncode or output.strip():
+            return False
+        head = self.start("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        return not head.communicate()[0].strip()
 
     def merge_base(self, one: str, other: str) -> str | None:
         """The best common ancestor of two commit ids, None where they have none (or the clone is too shallow to know)."""

@@ -24,6 +24,10 @@ MAX_BYTES: Final = 5 * 1024 * 1024
 _KEPT_BYTES: Final = 64 * 1024 * 1024
 TOO_LARGE: Final = "larger than 5 MiB"
 LINK: Final = "symbolic link"
+BINARY: Final = "binary"
+FORBIDDEN: Final = "no permission to read it"
+CLOSED: Final = "cannot be opened"
+LFS_POINTER: Final = "Git LFS pointer"
 OUTSIDE: Final = "outside the tree"
 MISSING: Final = "not in the tree"
 #: The path under which manifests from standard input are known.
@@ -110,14 +114,14 @@ def decode(data: bytes) -> str:
     if len(data) > MAX_BYTES:
         raise Unreadable(TOO_LARGE)
     if data.startswith(b"version https://git-lfs.github.com/spec/"):
-        raise Unreadable("Git LFS pointer")
+        raise Unreadable(LFS_POINTER)
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             text = data[len(mark) :].decode(encoding, "replace")
             break
     else:
         if _binary(data):
-            raise Unreadable("binary")
+            raise Unreadable(BINARY)
         text = data.decode("utf-8", "replace")
     return text.replace("\0", "").replace("\r\n", "\n")
 
@@ -153,6 +157,10 @@ class _Rooted:
     @property
     def prefix(self) -> str:
         return self._prefix
+
+    @property
+    def only(self) -> str | None:
+        return self._only
 
     def _full(self, path: str) -> str:
         """A path relative to PATH as one relative to the top; raises Unreadable where it leaves the tree."""
@@ -210,10 +218,18 @@ def _read_file(root: Path, full: str) -> bytes:
             raise Unreadable(_why(error)) from None
 
 
+def _is_plain_file(path: Path) -> bool:
+    """True for a regular file that is no link; False also where the folder around it may not be entered."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def _why(error: OSError) -> str:
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return MISSING
-    return "no permission to read it" if isinstance(error, PermissionError) else "cannot be opened"
+    return FORBIDDEN if isinstance(error, PermissionError) else CLOSED
 
 
 def _git_regex(words: Iterable[bytes]) -> bytes:
@@ -240,6 +256,10 @@ def _with_word(listing: bytes, pattern: re.Pattern[bytes]) -> Iterator[str]:
         yield os.fsdecode(entry[2:] if entry.startswith(b"? ") else entry.partition(b"\t")[2])
 
 
+#: What Git says of a folder that it may not list.
+_CLOSED_FOLDER: Final = re.compile(rb"could not open directory '([^\n]*)': Permission denied")
+
+
 class WorkTree(_Rooted):
     """Tracked files as they lie on disk, plus untracked ones that are not ignored."""
 
@@ -260,7 +280,10 @@ class WorkTree(_Rooted):
     @cached_property
     def _raw(self) -> bytes:
         """Git's listing between NUL bytes: ``H MODE ID STAGE<tab>path`` for tracked files, ``? path`` for untracked ones."""
-        raw = b"\0" + self._index + self._git.finish(self._others)
+        said: list[bytes] = []
+        raw = b"\0" + self._index + self._git.finish(self._others, said=said)
+        for closed in _CLOSED_FOLDER.finditer(b"".join(said)):
+            self._skip(os.fsdecode(closed[1]).rstrip("/") or ".", FORBIDDEN)
         for entry in self._index.split(b"\0"):
             if entry[2:5] in (b"120", b"160"):
                 self._skip(os.fsdecode(entry.partition(b"\t")[2]), LINK if entry[2:5] == b"120" else "submodule")
@@ -295,8 +318,17 @@ class WorkTree(_Rooted):
         pattern = _pattern(words)
         found = {full for full in self._untracked if self._untracked_holds(full, pattern)}
         found.update(name for name in _with_word(self._raw, pattern) if self._known(name))
-        found.update(map(os.fsdecode, filter(None, self._git.finish(process, accept=(0, 1)).split(b"\0"))))
+        said: list[bytes] = []
+        found.update(map(os.fsdecode, filter(None, self._git.finish(process, accept=(0, 1), said=said).split(b"\0"))))
+        if b"Permission denied" in b"".join(said):
+            self._closed()
         return sorted(path for path in map(self._below, found) if path is not None)
+
+    def _closed(self) -> None:
+        """Git passes over tracked files that it may not open; they are skipped, not searched."""
+        for full in self._all:
+            if not os.access(self._git.top / full, os.R_OK) and os.path.lexists(self._git.top / full):
+                self._skip(full, FORBIDDEN)
 
     def _untracked_holds(self, full: str, pattern: re.Pattern[bytes]) -> bool:
         try:
@@ -331,7 +363,7 @@ class WorkTree(_Rooted):
             full = self._full(path)
         except Unreadable:
             return False
-        return self._known(full) and (self._git.top / full).is_file() and not (self._git.top / full).is_symlink()
+        return self._known(full) and _is_plain_file(self._git.top / full)
 
     def read(self, path: str) -> str:
         full = self._full(path)
@@ -531,7 +563,7 @@ class Disk(_Rooted):
             full = self._full(path)
         except Unreadable:
             return False
-        return full in self._kept or ((self._root / full).is_file() and not (self._root / full).is_symlink())
+        return full in self._kept or _is_plain_file(self._root / full)
 
     def read(self, path: str) -> str:
         return decode(self._bytes(self._full(path)))
@@ -582,18 +614,31 @@ class StdinManifests:
         return None
 
 
+def only_file(tree: Tree) -> str | None:
+    """The one file that PATH is ("-" for standard input), None for a folder: who names a file wants that file read."""
+    if isinstance(tree, StdinManifests):
+        return STDIN_PATH
+    return tree.only if isinstance(tree, _Rooted) else None
+
+
 # --- which of them ------------------------------------------------------------------------------------------------------
 
 
 def _place(path: Path) -> tuple[Path, str | None]:
-    """PATH as an absolute folder and, where it is one file, its name; raises UsageError where it is not there."""
+    """PATH as an absolute folder and, where it is one file, its name.
+
+    Raises UsageError where it is not there, InputError where it may not be looked at.
+    """
     try:
         absolute = path.resolve(strict=True)
+        mode = absolute.stat().st_mode
+    except PermissionError:
+        raise InputError(f"{path}: {FORBIDDEN}; give the user of this run access to it") from None
     except (OSError, RuntimeError, ValueError):
-        raise UsageError(f"{path}: no such file or folder") from None
-    if absolute.is_dir():
+        raise UsageError(f"{path}: no such file or folder; PATH is a folder, a file or - (default: .)") from None
+    if stat.S_ISDIR(mode):
         return absolute, None
-    if absolute.is_file():
+    if stat.S_ISREG(mode):
         return absolute.parent, absolute.name
     raise UsageError(f"{path}: neither a file nor a folder")
 

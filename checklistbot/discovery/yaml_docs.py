@@ -76,6 +76,32 @@ def read(path: str, text: str) -> Documents:
     return Documents(tuple(roots), error)
 
 
+def unreadable(text: str) -> int | None:
+    """The line (from 1) at which a document stops being YAML even with tabs, template braces and conflict markers taken out; None where all
+    of it can be read. Events only, no nodes: this asks for the syntax, not for what it says."""
+    for first, part in _split(text):
+        line = _stops(part)
+        if line is not None and all(row.startswith(("%", "#")) for row in part.split("\n") if row.strip()):
+            continue  # directives stand before the document's line of dashes
+        if line is not None and _stops(_mend(part)) is not None:
+            return first + line
+    return None
+
+
+def _stops(text: str) -> int | None:
+    """The line (from 0) at which the parser gives up."""
+    import yaml
+
+    try:
+        for _ in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            pass
+    except (yaml.YAMLError, ValueError) as error:
+        return _error_line(error)
+    except RecursionError:
+        return None  # too deep is another reason, and the readers say it (``limits``)
+    return None
+
+
 # --- walking -----------------------------------------------------------------------------------------------------------
 
 

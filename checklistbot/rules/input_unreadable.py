@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Final
 
+from checklistbot.discovery import syntax
 from checklistbot.discovery.limits import TOO_MUCH, UNREAD
-from checklistbot.discovery.tree import TOO_LARGE
+from checklistbot.discovery.tree import BINARY, FORBIDDEN, TOO_LARGE
 from checklistbot.lazy import pattern
 from checklistbot.model import Finding, Location, Skipped
 from checklistbot.rules.base import Context, Language, Rule, found
@@ -18,9 +19,11 @@ _DEPLOYS = pattern(
 )
 _TITLE: Final[dict[Language, dict[str, str]]] = {
     "en": {"base": "A file that deployed something in the base cannot be read", "config": "A file that the config names cannot be read",
-           "rendered": "A deployment is not rendered", "word": "A file that names an engine cannot be read whole"},
+           "rendered": "A deployment is not rendered", "word": "A file that names an engine cannot be read whole",
+           "closed": "A file or folder that may deploy something cannot be opened"},
     "ko": {"base": "베이스에서 배포를 담고 있던 파일을 읽을 수 없습니다", "config": "설정에 적힌 파일을 읽을 수 없습니다",
-           "rendered": "렌더링되지 않은 배포가 있습니다", "word": "엔진 이름이 있는 파일을 끝까지 읽을 수 없습니다"},
+           "rendered": "렌더링되지 않은 배포가 있습니다", "word": "엔진 이름이 있는 파일을 끝까지 읽을 수 없습니다",
+           "closed": "배포를 담고 있을 수 있는 파일이나 폴더를 열 수 없습니다"},
 }  # fmt: skip
 _MESSAGE: Final[dict[Language, str]] = {
     "en": "{path}: {reason}. What it deploys is not checked.",
@@ -46,14 +49,20 @@ def _kind(entry: Skipped, before: set[str | None], globs: list[str]) -> str | No
     if entry.reason.startswith(("not rendered", "chart ", "remote base ")):
         return "rendered"
     # Only files that hold an engine word, or have a name of a deployment's, are opened at all; large ones are often data.
-    unread = entry.reason == TOO_MUCH or entry.reason.startswith(UNREAD)
-    return "word" if unread or (entry.reason == TOO_LARGE and _DEPLOYS.search(entry.path)) else None
+    unread = entry.reason == TOO_MUCH or entry.reason.startswith((UNREAD, syntax.BROKEN))
+    if unread or (entry.reason in (TOO_LARGE, BINARY) and _DEPLOYS.search(entry.path)):
+        return "word"
+    # What may not be opened cannot be searched for a word: its name decides, and of a folder not even the names are known.
+    suspect = entry.path == "." or "." not in entry.path.rpartition("/")[2] or _DEPLOYS.search(entry.path)
+    return "closed" if entry.reason == FORBIDDEN and suspect else None
 
 
 def _finding(entry: Skipped, kind: str, language: Language) -> Finding:
     text = (_TITLE[language][kind], _MESSAGE[language].format(path=entry.path, reason=entry.reason))
     parameters = {"kind": kind, "aspect": entry.path}
-    return found(ID, "unknown", entry.path, text, where=Location(entry.path), parameters=parameters)
+    return found(
+        ID, "unknown", entry.path, text, where=Location(entry.path, syntax.line_of(entry.reason)), parameters=parameters
+    )
 
 
 RULE = Rule(
@@ -68,11 +77,13 @@ RULE = Rule(
     page={
         "en": (
             "It is unknown for a file that held a deployment in the base, one that deployments: file: in the config matches, and a chart or overlay that "
-            "is not rendered (pipe helm template or kustomize build into checklistbot check -). Other unread files are listed and do not count.",
+            "is not rendered (pipe helm template or kustomize build into checklistbot check -), a YAML or JSON file that names an engine and does not "
+            "parse, and a manifest or folder that may not be opened. Other unread files are listed and do not count.",
         ),
         "ko": (
             "베이스에서 배포를 담고 있던 파일, 설정의 deployments: file: 에 해당하는 파일, 렌더링되지 않은 차트나 오버레이(helm template이나 kustomize build의 출력을 "
-            "checklistbot check - 로 넘기세요)가 여기에 해당합니다. 읽지 못한 그 밖의 파일은 목록에만 남습니다.",
+            "checklistbot check - 로 넘기세요), 엔진 이름이 있는데 문법이 깨진 YAML·JSON 파일, "
+            "열 권한이 없는 매니페스트나 폴더가 여기에 해당합니다. 읽지 못한 그 밖의 파일은 목록에만 남습니다.",
         ),
     },
 )
