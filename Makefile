@@ -91,10 +91,12 @@ knowledge: $(STAMP)/run ## renew the compiled form of the advisories after an ed
 	@$(PY) scripts/compile_knowledge.py
 
 .PHONY: docs
-docs: setup ## README's outputs, and the picture of the comment (needs chromium)
+docs: setup ## README's outputs, the pictures of the comment and of the demo (needs chromium)
 	@$(PY) scripts/rule_docs.py
 	@$(PY) scripts/docs.py
 	@$(PY) scripts/picture.py docs/comment.png < out/review/comment.md
+	@$(VENV)/bin/checklistbot demo --color always > out/demo.txt
+	@$(PY) scripts/picture.py --terminal docs/demo.png < out/demo.txt
 
 .PHONY: bench
 bench: $(STAMP)/run ## start-up times, CPU seconds of a review, SDK imports; check against checkov where it is on PATH

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _KEY: Final = "checklistbot-demo"
 _RULE: Final = "─" * 78
+_CELLS: Final = 72
 
 
 @click.command(
@@ -114,16 +115,16 @@ def _act_one(texts: Texts, cluster: Cluster) -> bool:
 # --- 2 and 3: the probe ---------------------------------------------------------------------------------------------------
 
 
-def _probed(cluster: Cluster, texts: Texts) -> tuple[Result, str]:
+def _probed(cluster: Cluster, texts: Texts, *, announced: bool) -> tuple[Result, str]:
     from checklistbot.probe.run import Options, Probe
     from checklistbot.probe.wire import HttpTransport
     from checklistbot.simulator.server import Running
 
     def notify(event: str, data: dict[str, Any]) -> None:
-        if event == "announce":
+        if event == "announce" and announced:
             click.echo(f"  {texts.style('!', 'inconclusive')} {texts.say('announce.over', data['length'])}")
-        elif event == "phase" and data["name"] in ("baseline", "below", "fill"):
-            click.echo(f"  {texts.style('…', 'dim')} {texts.say('announce.' + data['name'])}")
+        elif event == "phase" and data["name"] in ("baseline", "below", "over"):
+            click.echo(f"  {texts.style('…', 'dim')} {texts.say('demo.' + data['name'])}")
 
     with Running(cluster) as running:
         transport = HttpTransport(running.url, "127.0.0.1")
@@ -139,7 +140,7 @@ def _act_two(texts: Texts, cluster: Cluster) -> bool:
     from checklistbot.probe.text import render
 
     _heading(texts, "demo.act2")
-    result, url = _probed(cluster, texts)
+    result, url = _probed(cluster, texts, announced=True)
     click.echo("")
     for line in render(result, texts, url=url, bound=True).splitlines():
         click.echo(f"  {line}")
@@ -165,10 +166,21 @@ def _inside(texts: Texts, result: Result, cluster: Cluster) -> Iterator[str]:
     owners: Counter[str] = Counter()
     for request, pages in stub["stale_pages_of"].items():
         owners[names.get(request, request)] += pages
-    listed = ", ".join(f"{name} ({pages:,})" for name, pages in sorted(owners.items()))
-    stale = stub["pages_reserved"] - stub["pages_sent"]
-    yield texts.say("demo.pages", stub["pages_reserved"], stub["pages_sent"], stale, listed)
-    yield texts.style(texts.say("demo.pages-picture", stale), "dim")
+    yield ""
+    yield texts.say("demo.pages", stub["pages_reserved"], stub["pages_sent"])
+    yield from _picture(texts, owners, stub["pages_reserved"] - stub["pages_sent"])
+
+
+def _picture(texts: Texts, owners: Counter[str], stale: int) -> Iterator[str]:
+    """The pages that decode read: the placeholder's, then whose text the others still held, each in its share of a bar."""
+    ranked = [(name, pages) for name, pages in owners.most_common() if pages * _CELLS >= stale]
+    bar = "".join(
+        texts.style("▓▒"[number % 2] * round(pages * _CELLS / stale), "fail")
+        for number, (name, pages) in enumerate(ranked)
+    )
+    yield f"  {texts.style('█', 'pass')}{bar}"
+    yield f"  {texts.style(texts.say('demo.placeholder'), 'pass')}  {texts.style(texts.say('demo.stale', stale), 'fail')}"
+    yield texts.style(f"  {' · '.join(f'{name} {pages:,}' for name, pages in ranked)}", "dim")
 
 
 def _tenants(result: Result, cluster: Cluster) -> dict[str, str]:
@@ -187,7 +199,7 @@ def _tenants(result: Result, cluster: Cluster) -> dict[str, str]:
 
 def _act_three(texts: Texts, cluster: Cluster) -> bool:
     _heading(texts, "demo.act3")
-    result, _ = _probed(cluster, texts)
+    result, _ = _probed(cluster, texts, announced=False)
     verdict = result.summary.verdict
     click.echo(f"\n  {texts.style(texts.say(f'verdict.{verdict}'), verdict)}  sglang {cluster.settings.version}")
     click.echo(f"  {texts.say('demo.fixed', result.summary.counts.get('PASS_REJECT', 0))}")

@@ -194,7 +194,7 @@ def progress(settings: shared.Settings, texts: Texts) -> Progress:
     """What is shown on standard error; a bar only on a terminal. Nothing under -q."""
     from checklistbot.probe.progress import Progress
 
-    error = click.get_text_stream("stderr")
+    error = sys.stderr
 
     def write(text: str) -> None:
         if not settings.quiet:
