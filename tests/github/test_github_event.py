@@ -151,7 +151,7 @@ def test_runs_without_a_change_look_at_one_commit(name: str) -> None:
     assert (event.plan, event.base, event.head) == ("checks", None, "c" * 40)
 
 
-@pytest.mark.parametrize("name", ["pull_request_target", "workflow_run", "issues", "deployment", ""])
+@pytest.mark.parametrize("name", ["pull_request_target", "issues", "deployment", ""])
 def test_events_that_are_not_safe_or_not_known_are_refused(name: str) -> None:
     event = _read(name, _pull())
     assert event.plan == "refused"

@@ -76,6 +76,8 @@ class Pull:
     locked: bool = False
     author: str = "octo-author"
     labels: tuple[str, ...] = ()
+    repo_id: int = 1
+    base_sha: str = "b" * 40
 
 
 @dataclass
@@ -393,7 +395,13 @@ class FakeGitHub:
             if name == repo and pull.state == call.query.get("state", "open")
             if ":" not in head or f"{pull.owner}:{pull.branch}".casefold() == head.casefold()
         ]
-        return 200, [self.contract.pull(p.number, p.owner, p.branch, p.sha, p.state, self.origin) for p in pulls], {}
+        return 200, [self.listed(pull) for pull in pulls], {}
+
+    def listed(self, pull: Pull) -> dict[str, Any]:
+        """A pull request as it stands in a list."""
+        shown = self.contract.pull(pull.number, pull.owner, pull.branch, pull.sha, pull.state, self.origin)
+        head = {**shown["head"], "repo": {**shown["head"]["repo"], "id": pull.repo_id}}
+        return {**shown, "head": head, "base": {**shown["base"], "sha": pull.base_sha}}
 
     def may_write(self, actor: Actor) -> None:
         if not actor.write:
@@ -500,6 +508,8 @@ class _Handler(BaseHTTPRequestHandler):
             except Answer as answer:
                 value = {"message": answer.message, "documentation_url": "https://docs.github.com/rest"}
                 status, headers = answer.status, {}
+                if call.op == "teams/get-membership-for-user-in-org":
+                    value = None
             if call.op not in GRAPHQL:
                 github.violations += github.contract.response(call.op, status, value)
             elif status == 200 and "errors" not in value:

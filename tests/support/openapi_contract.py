@@ -74,6 +74,8 @@ class Contract:
         return [
             f"{where}: {'/'.join(map(str, e.path))}: {e.message[:200]}"
             for e in self.validator(schema).iter_errors(value)
+            # A nullable enum that does not list null: the description's own example of a pending check run breaks it.
+            if not (e.validator == "enum" and e.instance is None and e.schema.get("nullable"))
         ]
 
     def validator(self, schema: dict[str, Any]) -> OAS30Validator:
@@ -143,7 +145,8 @@ class Contract:
         older = {"maintain": "write", "triage": "read"}.get(
             role, role if role in ("admin", "write", "read") else "none"
         )
-        return {**example, "permission": older, "role_name": role, "user": {**example["user"], "login": login}}
+        user = {**example["user"], "login": login, "role_name": role}
+        return {**example, "permission": older, "role_name": role, "user": user}
 
     def membership(self, organisation: str, login: str, origin: str) -> dict[str, Any]:
         return self.example("team-membership-response-if-user-is-a-team-maintainer")
@@ -162,7 +165,9 @@ class Contract:
 
     def activity(self, number: int, sha: str, at: str) -> dict[str, Any]:
         example = self.example("activity-items")[0]
-        return {**example, "id": number, "after": sha, "timestamp": at}
+        # The description's own example lacks what its schema demands.
+        filled = {"activity_type": "push", "actor": example.get("pusher"), **example}
+        return {**filled, "id": number, "after": sha, "timestamp": at}
 
     def check_run(self, number: int, origin: str) -> dict[str, Any]:
         example = self.example("check-run")
