@@ -12,12 +12,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from checklistbot import strict_yaml
+from checklistbot.checklist import loose
 from checklistbot.checklist.assemble import Draft
 from checklistbot.checklist.labels import NOT_ITEMS, Part, labelled, part_of, severity_of, topic_of, when_of
 from checklistbot.checklist.outline import Block, Code, Entry, Listing, Paragraph, Section, Table, outline
 from checklistbot.checklist.validate import Invalid, drafts, load_json
 from checklistbot.lazy import pattern
 from checklistbot.llm.base import MAX_ANSWER_BYTES
+from checklistbot.model import UsageError
 
 if TYPE_CHECKING:
     from checklistbot.llm.base import Reason
@@ -45,6 +48,9 @@ def parse(text: str) -> Parsed:
         return Parsed("empty")
     if (found := _json(text)) is not None:
         return found
+    if (found := _yaml(text)) is not None:
+        return found
+    text = loose.markdown(text)
     document = outline(text)
     if _refuses(text):
         return Parsed("refused", reason="refused")
@@ -200,6 +206,25 @@ def _json(text: str) -> Parsed | None:
         return Parsed("truncated", items, "truncated") if _opens_more(content) else Parsed("empty", items, "not-json")
     items = tuple(_from_json(data, []))[:MAX_ITEMS]
     return Parsed("ok", items) if items else Parsed("empty", reason="wrong-schema")
+
+
+_YAML_FENCE = pattern(r"^[ \t]*```ya?ml[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL | re.MULTILINE)
+_YAML_START = pattern(r"(?:---\s*\n)?(?:[A-Za-z_]{3,30}:\s*\n|-\s+(?:id|title|name|item|check|topic):\s)")
+
+
+def _yaml(text: str) -> Parsed | None:
+    """The answer as YAML, bare or in a fence that is most of it; None if it is none or holds no item."""
+    bare = text.strip()
+    fenced = [m[1] for m in _YAML_FENCE.finditer(text)]
+    content = max(fenced, key=len, default="") if fenced else bare if _YAML_START.match(bare) else ""
+    if len(content) <= len(bare) // 2:
+        return None
+    try:
+        data = strict_yaml.parse(content, "answer").plain()
+    except UsageError:
+        return None
+    items = tuple(_from_json(data, []))[:MAX_ITEMS]
+    return Parsed("ok", items) if items else None
 
 
 def _opens_more(text: str) -> bool:
@@ -475,7 +500,7 @@ def _boxes(blocks: Iterable[Block]) -> Iterator[Entry]:
 def _bullets_are_items(listing: Listing, section: Section) -> bool:
     """Bullets below a heading are items if they are set up as such (bold leads, numbers, a named pass), or stand there alone."""
     if section.level == 0:
-        return False
+        return len(listing.entries) >= 2 and all(_own_pass(entry) for entry in listing.entries)
     leads = sum(1 for entry in listing.entries if entry.lead or re.match(r"\d+[.\-]\d+", entry.text))
     passes = sum(1 for entry in listing.entries if _own_pass(entry))
     if leads * 2 >= len(listing.entries) or passes:
@@ -487,7 +512,8 @@ def _bullets_are_items(listing: Listing, section: Section) -> bool:
 def _own_pass(entry: Entry) -> bool:
     inner = [e.text for b in entry.blocks if isinstance(b, Listing) for e in b.entries]
     inner += [b.text for b in entry.blocks if isinstance(b, Paragraph)]
-    return any((found := labelled(text)) is not None and found[0] in ("pass", "fail") for text in inner) or bool(
+    said = ((labelled(text) or ("", ""))[0] in ("pass", "fail") or _SAYS_WHEN.match(text) for text in inner)
+    return any(said) or bool(
         _INLINE_PASS.search(entry.text)
     )
 
@@ -611,6 +637,9 @@ def _label_or_text(parts: _Parts, paragraph: Paragraph, part: Part) -> Part:
     if (found := labelled(paragraph.text)) is not None:
         parts.put(found[0], [found[1]])
         return found[0] if not found[1] else part
+    if _SAYS_WHEN.match(paragraph.text):
+        parts.passes.append(paragraph.text)
+        return part
     text, named = _split_inline(paragraph.text)
     parts.put(part, [text])
     for own, rest in named:
