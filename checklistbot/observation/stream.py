@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from checklistbot.model import InputError
+from checklistbot.model import NOTHING_ON_STDIN, InputError, UsageError
 
 BLOCK: Final = 1 << 18
 LINE: Final = 1 << 16
@@ -126,7 +126,7 @@ class _Utf16(io.RawIOBase):
 def open_stream(path: str) -> BinaryIO:
     """A log for reading; ``-`` is standard input. Gzip is known by its first bytes, whatever the name.
 
-    Raises InputError if the file cannot be opened.
+    Raises InputError if the file cannot be opened or is empty, UsageError if nothing comes from standard input.
     """
     try:
         raw: BinaryIO = sys.stdin.buffer if path == "-" else Path(path).open("rb")  # noqa: SIM115  (the caller closes it)
@@ -136,6 +136,11 @@ def open_stream(path: str) -> BinaryIO:
         raise InputError(
             f"{path}: cannot be read ({error.strerror or 'unreadable'}): name an existing log file"
         ) from error
+    if not start:
+        if path == "-":
+            raise UsageError(NOTHING_ON_STDIN)
+        buffered.close()
+        raise InputError(f"{path}: empty; name a log that holds what the server wrote")
     if start == b"\x1f\x8b":
         return io.BufferedReader(Gunzip(buffered), BLOCK)
     return (
