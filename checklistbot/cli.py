@@ -34,7 +34,7 @@ COMMANDS: Final[dict[str, str]] = {
     "completion": "Print the completion script for bash, zsh or fish.",
 }
 #: Commands that no person calls.
-HIDDEN: Final = ("action",)
+HIDDEN: Final = ("action", "action_publish")
 
 _ABOUT: Final = """\
 The gate in front of a self-hosted LLM: finds what a repository deploys, compares the context length with the

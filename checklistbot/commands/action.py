@@ -10,7 +10,8 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,6 +116,18 @@ def _inside(path: Path, folders: tuple[Path, ...], name: str) -> Path:
     return resolved
 
 
+def below_temporary(environment: Mapping[str, str], name: str) -> Path:
+    """The folder that an input names, below RUNNER_TEMP; raises UsageError where it leads out of it."""
+    temporary = _folder(environment, "RUNNER_TEMP")
+    value = environment.get(f"CHECKLISTBOT_INPUT_{name.upper().replace('-', '_')}", "")
+    if not re.fullmatch(_FORMS["output"][0], value):
+        raise UsageError(f"input {name}: expected {_FORMS['output'][1]}")
+    resolved = (temporary / value).resolve()
+    if not resolved.is_relative_to(temporary):
+        raise UsageError(f"input {name}: expected {_FORMS['output'][1]}")
+    return resolved
+
+
 def read_payload(environment: Mapping[str, str]) -> Mapping[str, Any]:
     """The event file at GITHUB_EVENT_PATH.
 
@@ -149,8 +162,13 @@ class Result:
 
 def run(environment: Mapping[str, str]) -> int:
     """One run of the Action; returns the exit code of the step."""
+    return guarded(environment, _decide)
+
+
+def guarded(environment: Mapping[str, str], decide: Callable[[Mapping[str, str]], Result]) -> int:
+    """``decide`` between stopped workflow commands; then its annotations and outputs. Returns the exit code of the step."""
     with _commands_stopped():
-        result = _result(environment)
+        result = _result(environment, decide)
     for level, message in result.annotations:
         click.echo(f"::{level} title=checklistbot::{workflow_data(redact(message))}")
     for command in result.commands:
@@ -159,9 +177,9 @@ def run(environment: Mapping[str, str]) -> int:
     return result.exit_code
 
 
-def _result(environment: Mapping[str, str]) -> Result:
+def _result(environment: Mapping[str, str], decide: Callable[[Mapping[str, str]], Result]) -> Result:
     try:
-        return _decide(environment)
+        return decide(environment)
     except ChecklistbotError as error:
         return Result(error.exit_code, {}, (("error", str(error)),))
 
@@ -174,6 +192,8 @@ def _decide(environment: Mapping[str, str]) -> Result:
         return Result(0, {}, (("notice", f"nothing to do: {event.why}"),))
     if event.plan == "ticks":
         return _ticks(event, environment)
+    if event.plan == "recompute":
+        return _recompute(read_inputs(environment), event, environment)
     return _review(read_inputs(environment), event, environment)
 
 
@@ -213,6 +233,54 @@ def _review(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> Res
     warnings = (notice, *outcome.warnings) if notice else outcome.warnings
     shown = tuple(("warning", warning) for warning in warnings)
     return Result(outcome.exit_code, _outputs(outcome), shown, outcome.annotations)
+
+
+def _recompute(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> Result:
+    """A fork's pull request from Git objects, with the base's policy; ``checklistbot-publish`` posts it in a job of its own.
+
+    What blocks is said by the check run and the comment, so the step fails only where the review itself could not be done.
+    """
+    from checklistbot.commands.review import run_review
+    from checklistbot.github.client import GitHub, api_url_of
+    from checklistbot.github.fetch import ensure_commits, remote_of
+    from checklistbot.github.workflow_run import empty_repository, find_pull
+    from checklistbot.retry import Deadline
+
+    _without_llm_key(environment)
+    api = GitHub(environment.get("GITHUB_TOKEN", ""), deadline=Deadline(_TICKS_S), api_url=api_url_of(environment))
+    try:
+        pull = find_pull(api, event)
+    finally:
+        api.close()
+    if pull is None:
+        return Result(0, {}, (("notice", "nothing to do: no open pull request has this run's head any more"),))
+    folder = Path(tempfile.mkdtemp(prefix="checklistbot-", dir=_folder(environment, "RUNNER_TEMP"))) / "repository"
+    path = empty_repository(folder, _relative(inputs, environment))
+    commits = ensure_commits(folder, pull.base_sha, event.head or "", remote_of(environment))
+    if commits.base is None:
+        raise InputError(f"{commits.notice}; without the base there is no policy to judge by; grant contents: read")
+    event = replace(event, base=commits.base, head=commits.head, pull_request=pull.number, draft=pull.draft)
+    outcome = run_review(_options(replace(inputs, path=path), event, environment))
+    _append(environment.get("GITHUB_STEP_SUMMARY"), _summary(outcome))
+    outputs = {**_outputs(outcome), "pull-request": str(pull.number), "comment-mode": outcome.comment_mode}
+    outputs["create"] = "true" if outcome.concerned else "false"
+    shown = tuple(("warning", warning) for warning in outcome.warnings)
+    return Result(0 if outcome.exit_code == 1 else outcome.exit_code, outputs, shown)
+
+
+def _without_llm_key(environment: Mapping[str, str]) -> None:
+    """Raises UsageError where this job holds a key: a job that reads what a stranger wrote needs none."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "CHECKLISTBOT_LLM_KEY"):
+        if environment.get(name):
+            raise UsageError(f"on: workflow_run reads a fork's changes: take {name} out of this step's env")
+
+
+def _relative(inputs: Inputs, environment: Mapping[str, str]) -> str:
+    """The input ``path`` as a path in the repository: there is no checkout in this job."""
+    workspace = _folder(environment, "GITHUB_WORKSPACE")
+    if not inputs.path.is_relative_to(workspace):
+        raise UsageError("input path: expected a path inside the repository (on: workflow_run has no checkout)")
+    return inputs.path.relative_to(workspace).as_posix()
 
 
 def _with_commits(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> tuple[Event, str]:

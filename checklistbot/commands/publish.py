@@ -59,9 +59,13 @@ def run(
     environment: Mapping[str, str],
     settings: CommentSettings | None = None,
     *,
+    create: bool = True,
+    head: str | None = None,
     pause_s: float = 1.0,
 ) -> str:
     """Publish the report and return one line that says what happened. ``pause_s``: seconds between two writes.
+
+    Without ``create`` only a comment that stands there is brought up to date. ``head`` is the commit that it must be about.
 
     Raises:
         UsageError: token, address, clock or ``comment.mode`` is wrong.
@@ -74,6 +78,8 @@ def run(
     settings = settings or CommentSettings()
     body, marker = read_report(report_dir, environment, settings.id)
     outline = read_outline(report_dir)
+    if head is not None and (marker.head != head or (outline is not None and outline.head != head)):
+        raise InputError(f"{report_dir}: this report is about another commit than the run")
     token, deadline = environment.get("GITHUB_TOKEN", ""), Deadline(_DEADLINE_S)
     done = publish(
         body,
@@ -82,6 +88,7 @@ def run(
         token=token,
         deadline=deadline,
         mode=settings.mode,
+        create=create,
         language=marker.checklist.language if marker.checklist else "en",
         api_url=api_url_of(environment),
         seconds_between_writes=pause_s,

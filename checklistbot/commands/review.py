@@ -84,6 +84,9 @@ class ReviewOutcome:
     summary: str = ""
     #: Workflow commands for the changed lines; empty where a check run carries them.
     annotations: tuple[str, ...] = ()
+    #: For a job that posts this later: whether the change deserves a comment, and the config's ``comment.mode``.
+    concerned: bool = True
+    comment_mode: str = "update"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,8 @@ def run_review(options: ReviewOptions) -> ReviewOutcome:
         _conclusion(report, config, options, now),
         whole,
         () if posted.annotated else _annotations(report, sides, language),
+        concerns(report, config, options),
+        config.comment.mode,
     )
 
 
@@ -350,7 +355,7 @@ def _overridden(
 ) -> tuple[Report, str]:
     """The report with the break-glass that GitHub tells of, and a warning where it does not answer: then there is none."""
     event = options.event
-    asked = options.publish or (event is not None and event.plan == "overrides")
+    asked = options.publish or (event is not None and event.plan in ("overrides", "recompute"))
     target = _target(options) if asked else None
     if target is None or report.head.commit is None:
         return report, ""

@@ -13,10 +13,11 @@ from typing import Any, Final, Literal
 from checklistbot.lazy import pattern
 from checklistbot.model import UsageError
 
-Plan = Literal["full", "overrides", "ticks", "checks", "nothing", "refused"]
+Plan = Literal["full", "overrides", "ticks", "checks", "recompute", "nothing", "refused"]
 """``full``: checks, checklist and comment. ``checks``: checks and summary, no comment, no LLM. ``overrides``: the checks
 again, no LLM, and a comment only where a label that breaks the glass is in play: the job that ends now is the one that a
-required check shows, so it must not end green on what is red. ``ticks``: who ticked what in our comment, and nothing else."""
+required check shows, so it must not end green on what is red. ``ticks``: who ticked what in our comment, and nothing else.
+``recompute``: everything again for a fork's pull request, from Git objects; a job of its own posts it (github/workflow_run.py)."""
 
 _OBJECT_ID: Final = pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _LOGIN: Final = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(?:\[bot\])?")
@@ -32,7 +33,7 @@ class Event:
 
     ``base`` is None where the event names none (a first push, a schedule). ``why`` is one line, set for ``nothing`` and
     ``refused``. ``label`` is the one that was set or taken off; ``comment_id`` and ``before`` (its text until now) are those of
-    an edited comment; ``sender`` did it.
+    an edited comment; ``sender`` did it. ``head_ref`` (OWNER:BRANCH) and ``head_repository`` (its id) are what a fork's run ran on.
     """
 
     name: str
@@ -49,6 +50,8 @@ class Event:
     sender: str = ""
     comment_id: int | None = None
     before: str = ""
+    head_ref: str = ""
+    head_repository: int = 0
 
     @property
     def comment(self) -> bool:
@@ -88,13 +91,15 @@ def read_event(environment: Mapping[str, str], payload: Mapping[str, Any]) -> Ev
         return _checks(name, repository, None, _object_id(environment, "GITHUB_SHA"))
     if name == "issue_comment":
         return _comment(repository, payload)
+    if name == "workflow_run":
+        return _workflow_run(repository, payload)
     return Event(name, "refused", repository=repository, why=_refusal(name))
 
 
 def _refusal(name: str) -> str:
     if name == "pull_request_target":
         return "on: pull_request_target is refused, it hands secrets to a stranger's changes; use on: pull_request"
-    supported = "pull_request, merge_group, push, workflow_dispatch or schedule"
+    supported = "pull_request, workflow_run, merge_group, push, issue_comment, workflow_dispatch or schedule"
     return f"on: {name or '(nothing)'} is not supported; use {supported}"
 
 
@@ -142,6 +147,28 @@ def _comment(repository: str, payload: Mapping[str, Any]) -> Event:
         comment_id=_number(_mapping(payload, "comment"), "comment", "id"),
         before=before if isinstance(before, str) else "",
     )
+
+
+def _workflow_run(repository: str, payload: Mapping[str, Any]) -> Event:
+    """A run on a fork's pull request has ended. ``pull_requests`` of the payload is empty then: the pull request is looked for."""
+    run = _mapping(payload, "workflow_run")
+    event = Event("workflow_run", "recompute", str(payload.get("action", "")), repository, fork=True)
+    if run.get("event") != "pull_request":
+        return _nothing(event, "the run was not on: pull_request")
+    head, own = run.get("head_repository"), _mapping(run, "repository").get("id")
+    if not isinstance(head, Mapping):
+        return _nothing(event, "the fork is gone")
+    owner, branch, number = (
+        _mapping(head, "owner").get("login"),
+        run.get("head_branch"),
+        _number(head, "head_repository", "id"),
+    )
+    if number == own:
+        return _nothing(event, "the pull request is no fork's: its own run comments")
+    if not isinstance(owner, str) or not _LOGIN.fullmatch(owner) or not isinstance(branch, str) or not branch:
+        raise UsageError("event file: the run's head is no OWNER:BRANCH; is GITHUB_EVENT_PATH GitHub's own file?")
+    commit = _object_id(run, "head_sha")
+    return replace(event, head=commit, head_ref=f"{owner}:{branch}", head_repository=number)
 
 
 def _sender(payload: Mapping[str, Any]) -> str:

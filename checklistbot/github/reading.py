@@ -41,6 +41,9 @@ class Pull:
     head_branch: str = ""
     author: str = ""
     labels: tuple[str, ...] = ()
+    head_repo_id: int = 0
+    base_sha: str = ""
+    draft: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +166,7 @@ def pull(data: object) -> Pull:
     """A pull request, from a list or by itself."""
     found = table(data)
     head = table(found.get("head"))
+    base = table(found.get("base"))
     repository = head.get("repo")
     return Pull(
         number=number(found, "number"),
@@ -172,6 +176,9 @@ def pull(data: object) -> Pull:
         head_branch=text(head, "ref"),
         author=name_of(found.get("user")),
         labels=tuple(text(table(label), "name") for label in rows(found.get("labels", []))),
+        head_repo_id=number(table(repository), "id") if repository is not None else 0,
+        base_sha=text(base, "sha") if base else "",
+        draft=found.get("draft") is True,
     )
 
 

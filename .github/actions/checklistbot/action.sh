@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The two steps of the Action: `install` makes an environment of its own below RUNNER_TEMP, `review` runs in it.
+# The steps of both Actions: `install` makes an environment of its own below RUNNER_TEMP, `review` or `publish` runs in it.
 # Nothing is taken from the checkout under review: not its Python, modules, configuration or PATH entries.
 set -euo pipefail
 
@@ -49,5 +49,6 @@ cd "$RUNNER_TEMP"
 case ${1:-} in
   install) install_all ;;
   review) exec "$CHECKLISTBOT_PYTHON" -I -X utf8 -m checklistbot action ;;
-  *) fail 'action.sh: expected install or review' ;;
+  publish) exec "$CHECKLISTBOT_PYTHON" -I -X utf8 -m checklistbot action_publish ;;
+  *) fail 'action.sh: expected install, review or publish' ;;
 esac
