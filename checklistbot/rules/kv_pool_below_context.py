@@ -59,6 +59,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "free, and blocks are large: below 1.05x {what}",
         "window": "The sliding-window layers get {pool} tokens of the KV pool, the model's window needs {needs} with page and reserve. "
         "From 0.5.20 SGLang does not start with that; before, a long request is accepted and never admitted.",
+        "fits-by-factor": "The engine itself says that a request of {context} tokens fits its pool; the {pool} tokens that it prints are of another unit.",
         "fits": "The pool holds {pool} tokens ({how}), a request is promised {context}.",
         "override": "VLLM_ALLOW_INSUFFICIENT_KV_CACHE turns the start-up error for a pool below the context length into a warning. A request "
         "that does not fit then hangs the whole engine, while /health stays green.",
@@ -90,6 +91,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "1.05 미만이면 {what}",
         "window": "KV 풀 가운데 슬라이딩 윈도 레이어의 몫은 {pool} 토큰인데, 모델의 윈도에는 페이지와 예약분까지 {needs} 토큰이 필요합니다. "
         "0.5.20부터 SGLang은 이 설정으로 기동하지 않고, 그 전에는 긴 요청을 받아들이고도 처리하지 않습니다.",
+        "fits-by-factor": "{context} 토큰짜리 요청이 KV 풀에 들어간다고 엔진이 직접 밝혔습니다. 함께 찍힌 {pool} 토큰은 단위가 다른 값입니다.",
         "fits": "KV 풀은 {pool} 토큰({how}), 요청 하나에 약속된 길이는 {context} 토큰입니다.",
         "override": "VLLM_ALLOW_INSUFFICIENT_KV_CACHE를 켜면 KV 풀이 컨텍스트 길이보다 작아도 기동 오류 대신 경고만 냅니다. 그 뒤 들어가지 않는 요청이 오면 "
         "/health는 정상인 채로 엔진 전체가 멈춥니다.",
@@ -188,8 +190,17 @@ def _cramped(deployment: Deployment) -> bool:
     is never free (facts: vllm.md 0). Of other models the tokens tell it exactly."""
     factor, release = deployment.full_requests, version_of(deployment)
     old = release is None or below(release, "0.29")
-    hybrid = bool(limits.HYBRIDS & families(deployment.model.text()))
-    return deployment.engine.value == "vllm" and hybrid and old and factor is not None and factor < _HYBRID_ROOM
+    return _groups_layers(deployment) and old and factor is not None and factor < _HYBRID_ROOM
+
+
+def _groups_layers(deployment: Deployment) -> bool:
+    """True for a hybrid on vLLM: known by its name, or because its tokens lie below the context although the engine says that a request
+    fits. Those tokens are of another unit then (facts: vllm.md 0)."""
+    if deployment.engine.value != "vllm":
+        return False
+    pool, length = deployment.kv_pool_tokens.number(), deployment.context_length.number()
+    another_unit = deployment.fits_full_context is True and pool is not None and length is not None and pool < length
+    return another_unit or bool(limits.HYBRIDS & families(deployment.model.text()))
 
 
 def _window(deployment: Deployment, second: tuple[int, int], language: Language) -> Finding:
@@ -218,10 +229,12 @@ def _needs(deployment: Deployment, length: int) -> int | None:
     engine = engines.get(deployment.engine.text())
     if engine is None:
         return None
-    if deployment.engine.value == "vllm" and limits.HYBRIDS & families(deployment.model.text()):
+    if _groups_layers(deployment):
         release = version_of(deployment)
         old = release is None or below(release, "0.29")
-        comparable = release is not None and not below(release, "0.21")
+        comparable = (
+            release is not None and not below(release, "0.21") and (deployment.kv_pool_tokens.number() or 0) >= length
+        )
         return int(length * _HYBRID_ROOM) if old and comparable else None
     return engine.full_request_needs(deployment)
 
@@ -290,6 +303,8 @@ def _finding(
     role = str(deployment.role.value)
     what = _consequence(deployment, context, limited) if kind == "below" else _MESSAGE[language][_waits(deployment)]
     told = "factor" if kind == "below" and not missing else kind
+    if kind == "fits" and pool is not None and pool < length:
+        told = "fits-by-factor"
     message = _MESSAGE[language][told].format(
         pool=number(pool or 0), context=number(length), missing=number(missing), needs=number(wanted),
         how=_HOW[language]["cap" if fact.bound else fact.kind or "predicted"], what=what,

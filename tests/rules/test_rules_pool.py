@@ -70,6 +70,9 @@ TABLE = [
     ("vLLM does not start with a derived one either", one(engine="vllm", version="0.20.0", context=derived(C), fits=False), ["block"]),
     ("vLLM hybrid: tokens are another unit, the factor counts",
      one(engine="vllm", version="0.19.0", model="google/gemma-4-31B-it", pool=37_392, fits=True), ["pass"]),
+    ("vLLM: the factor says it fits, so the tokens are of another unit whatever the model's name",
+     one(engine="vllm", version="0.19.0", model=None, pool=67_728, fits=True, factor=1.4), ["pass"]),
+    ("vLLM: the same with little room", one(engine="vllm", version=None, model="acme/own", pool=67_728, fits=True, factor=1.02), ["warn"]),
     ("vLLM hybrid before 0.21 with little room: 1.02x",
      one(engine="vllm", version="0.19.0", model="google/gemma-4-31B-it", pool=37_392, fits=True, factor=1.02), ["warn"]),
     ("vLLM hybrid before 0.21 with room: 1.53x",
@@ -141,6 +144,13 @@ def test_the_numbers_and_the_mend() -> None:
         ("serve/prefill.yaml", "1048576", "680704"),
         ("serve/decode.yaml", "1048576", "680704"),
     ]
+
+
+def test_tokens_of_another_unit_are_not_held_against_the_context() -> None:
+    state = one(engine="vllm", version="0.19.0", model=None, pool=67_728, fits=True, factor=1.4)
+    for language, said in (("en", "of another unit"), ("ko", "단위가 다른")):
+        (finding,) = of(BELOW, state, language=language)
+        assert said in finding.message
 
 
 def test_a_cap_is_no_number_to_set() -> None:
