@@ -72,6 +72,7 @@ def command(settings: shared.Settings, path: Path, dry_run: bool) -> int:
     """Write .checklistbot.yml and .github/workflows/checklistbot.yml at the top of the repository around PATH.
 
     What can be found out is filled in; what only you know (tenancy, data class) stands there as a comment. Files that exist stay.
+    Outside a repository they are written into PATH itself.
     """
     from checklistbot.config import Config, load
     from checklistbot.discovery.git import find_top
@@ -80,14 +81,32 @@ def command(settings: shared.Settings, path: Path, dry_run: bool) -> int:
 
     if not path.is_dir():
         raise UsageError(f"{path}: no such folder")
-    top = find_top(path.resolve()) or path.resolve()
+    around = find_top(path.resolve())
+    top = around or path.resolve()
     tree = open_tree(top)
     facts = gather(tree, Config())
-    text = config_text(facts, tree, settings.now().date(), settings.lang or "en")
+    today = settings.now().date()
+    text = config_text(facts, tree, today, settings.lang or "en")
     load(text, FILE_NAME)  # what is written here must be read without complaint
     for name, content in ((FILE_NAME, text), (WORKFLOW, workflow_text())):
         _write(top, name, content, dry_run=dry_run)
+    if not dry_run and not settings.quiet:
+        _next_steps(top, today, repository=around is not None)
     return 0
+
+
+def _next_steps(top: Path, today: date, *, repository: bool) -> None:
+    """What only a person can do now; on standard error, as standard output is the list of files."""
+    if not repository:
+        click.echo(f"{top} is in no Git repository: GitHub reads the workflow only at the top of one.", err=True)
+    steps = (
+        f"replace COMMIT in {WORKFLOW} by the commit of the action that you have read",
+        f"fill in tenancy and data in {FILE_NAME}, and confirm what stands there as a comment",
+        f"observe_until: findings do not fail the run until {today + timedelta(days=OBSERVE_DAYS)}, that day included",
+        "checklistbot check .   shows what would be said",
+    )
+    for number, step in enumerate(steps, 1):
+        click.echo(f"next {number}. {step}", err=True)
 
 
 def _write(top: Path, name: str, content: str, *, dry_run: bool) -> None:
@@ -175,9 +194,13 @@ def _deployments(facts: Facts, tree: Tree) -> Iterator[str]:
     for (environment, group), members in groups.items():
         yield f"  - match: {{environment: {_quoted(escape(environment))}, group: {_quoted(escape(group))}}}"
         yield f"    # {len(members)} found: {', '.join(map(_place, members[:4]))}"
-        named = [log for member in members for log in logs.get(member.id, ())]
+        found = [log for member in members for log in logs.get(member.id, ())]
+        named = [path for path, names_model in found if names_model]
         if named:
             yield f"    logs: [{', '.join(_quoted(log) for log in named)}]"
+        elif found:
+            yield f"    # {'only log' if len(found) == 1 else 'logs'} found; {'it names' if len(found) == 1 else 'they name'} no model: confirm"
+            yield f"    # logs: [{', '.join(_quoted(path) for path, _ in found)}]"
         elif any(not m.kv_pool_tokens.proven for m in members):
             yield "    # The KV pool is not known. Commit a start-up log of each worker and name it here:"
             yield '    # logs: ["ops/logs/*.log"]'
@@ -192,14 +215,15 @@ def _place(member: Deployment) -> str:
     return f"{member.role.value} at {_quoted(f'{member.file}:{member.line}')}"
 
 
-def _logs(facts: Facts, tree: Tree) -> Iterator[tuple[str, list[str]]]:
-    """Deployment id → start-up logs of the repository that can only be its own."""
+def _logs(facts: Facts, tree: Tree) -> Iterator[tuple[str, list[tuple[str, bool]]]]:
+    """Deployment id → start-up logs of the repository that can only be its own, and whether they name its model. One that does not may
+    be of anything: nobody but the user can tie it."""
     import io
 
     from checklistbot.discovery.tree import Unreadable
     from checklistbot.observation.logs import read_log
 
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[tuple[str, bool]]] = {}
     for path in sorted(tree.candidates(_LOG_WORDS)):
         if not path.endswith(_LOG_NAMES):
             continue
@@ -209,7 +233,8 @@ def _logs(facts: Facts, tree: Tree) -> Iterator[tuple[str, list[str]]]:
             continue
         fitting = {d.id for server in servers for d in facts.deployments if _could_be(d, server)}
         if len(fitting) == 1:
-            found.setdefault(fitting.pop(), []).append(path)
+            names_model = any(server.model.known or server.served_model_name.known for server in servers)
+            found.setdefault(fitting.pop(), []).append((path, names_model))
     yield from found.items()
 
 

@@ -42,7 +42,7 @@ def command(
     else:
         from checklistbot.report.triage_text import render_triage
 
-        text = render_triage(night, logs, language=settings.language(config), color=settings.colored())
+        text = render_triage(night, language=settings.language(config), color=settings.colored())
         shared.write_output(text, output)
     shared.tell(settings, asked.skipped)
     shared.say_unread((*asked.unread, *night.unread))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final, Literal, cast
 
 from checklistbot.engines._log import Record
 from checklistbot.engines.base import below, version_of
@@ -87,7 +87,7 @@ class Action:
 @dataclass(frozen=True, slots=True)
 class Triage:
     """``triage/1``. ``total`` counts all suspects, ``requests`` lists the first 100,000. ``unread``: a line for each log
-    that cannot be read."""
+    that cannot be read or shows no request of a known engine; ``judged`` names the others."""
 
     requests: tuple[Suspect, ...] = ()
     total: int = 0
@@ -96,6 +96,7 @@ class Triage:
     skipped: tuple[Skipped, ...] = ()
     cut: bool = False
     unread: tuple[str, ...] = ()
+    judged: tuple[str, ...] = ()
 
     @property
     def lengths(self) -> tuple[int, int] | None:
@@ -147,13 +148,15 @@ class _Night:
         self.skipped: list[Skipped] = []
         self.cut = False
         self.unread: list[str] = []
+        self.judged: list[str] = []
         self.found: list[Suspect] = []
         self.total = 0
 
     def read(self, stream: BinaryIO, name: str) -> None:
         reader = LogReader(name)
         scan = _Scan(name)
-        stretches = Stretches(stream, [*all_anchors(), *_ANCHORS], all_words())
+        watched = _Watched(stream)
+        stretches = Stretches(cast("BinaryIO", watched), [*all_anchors(), *_ANCHORS], all_words())
         try:
             for stretch in stretches:
                 reader.feed(stretch)
@@ -169,6 +172,11 @@ class _Night:
         for suspect in scan.found:
             self._add(suspect, known)
         self.total += scan.over
+        if watched.requests or scan.found:
+            self.judged.append(name)
+        else:
+            self.unread.append(f"{name}: no request of a known engine in it, nothing to judge; name a run-time log")
+            self.skipped.append(Skipped(name, "no request of a known engine in it"))
 
     def _add(self, suspect: Suspect, known: list[Deployment]) -> None:
         role = _role(known)
@@ -196,8 +204,47 @@ class _Night:
         verdict: Verdict = state if state == "fixed" or self.total else "none"
         actions = tuple(_containment(self.found, known)) if self.total else ()
         return Triage(
-            tuple(self.found), self.total, verdict, actions, tuple(self.skipped), self.cut, tuple(self.unread)
+            tuple(self.found),
+            self.total,
+            verdict,
+            actions,
+            tuple(self.skipped),
+            self.cut,
+            tuple(self.unread),
+            tuple(self.judged),
         )
+
+
+#: What engines and their HTTP front ends write when they serve: a log without any of it says nothing about answers.
+_REQUESTS: Final = (
+    b"Prefill batch",
+    b"Decode batch",
+    b"throughput: ",
+    b"Received request",
+    b"/v1/chat/completions",
+    b"/v1/completions",
+    b"/v1/messages",
+    b"/v1/responses",
+    b"/generate",
+    b"launch_slot_",
+    b"update_slots",
+)
+
+
+class _Watched:
+    """A log that remembers whether it showed requests; looks no further once it did."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.requests = False
+
+    def read(self, size: int) -> bytes:
+        block = self._stream.read(size)
+        self.requests = self.requests or any(word in block for word in _REQUESTS)
+        return block
+
+    def readline(self, size: int) -> bytes:
+        return self._stream.readline(size)
 
 
 class _Scan:

@@ -350,7 +350,8 @@ def _policy(seen: View, words: Words) -> Iterator[Line]:
     if pending:
         yield words.line("headline.silences", n=sum(_number(finding, "count") or 0 for finding in pending))
     if state.observe_until is not None:
-        yield words.line("headline.observing", date=state.observe_until)
+        key = "headline.observing_block" if seen.standing == "block" else "headline.observing"
+        yield words.line(key, date=state.observe_until)
     if not state.baseline:
         yield words.line("headline.no_baseline")
     broken = state.override

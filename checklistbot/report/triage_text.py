@@ -18,25 +18,31 @@ MAX_ROWS: Final = 200
 _COLUMNS: Final = ("time", "role", "id", "length", "kind", "place")
 
 
-def render_triage(night: Triage, logs: tuple[str, ...], *, language: Language, color: bool = False) -> str:
+def render_triage(night: Triage, *, language: Language, color: bool = False) -> str:
     """How many requests, their span, a row for each of the first 200, the release's state, and the containment."""
     words = Words(language)
-    lines = list(_head(night, logs, words))
+    lines = list(_head(night, words))
     if night.requests:
         lines += ["", *_table(night, words)]
     if night.containment:
         lines += ["", _text(words.line("triage.do"), color)]
         for place, action in enumerate(night.containment, 1):
-            values = {k: v if isinstance(v, int) else own(v) for k, v in action.parameters.items()}
+            values = {k: _filled(action.code, v) for k, v in action.parameters.items()}
             lines.append(f"  {place}. {_text(words.line(f'triage.{action.code}', **values))}")
     for entry in night.skipped:
         lines.append(_text(words.line("unknown.skipped", path=entry.path, why=entry.reason)))
     return "\n".join(_text(line, color) if not isinstance(line, str) else line for line in lines) + "\n"
 
 
-def _head(night: Triage, logs: tuple[str, ...], words: Words) -> Iterator[Line | str]:
+def _filled(code: str, value: int | str) -> int | Line:
+    """A number of a sentence is written with separators, one of a flag as the shell wants it."""
+    return value if isinstance(value, int) and code != "context-length" else own(str(value))
+
+
+def _head(night: Triage, words: Words) -> Iterator[Line | str]:
     if not night.total:
-        yield words.line("triage.none", logs=", ".join(logs))
+        # Only for what was read and showed requests; an unread log must not sound like a quiet night.
+        yield words.line("triage.none", logs=", ".join(night.judged)) if night.judged else words.line("triage.nothing")
         return
     yield words.line("triage.some", n=night.total)
     times = [request.time for request in night.requests if request.time]

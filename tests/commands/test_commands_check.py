@@ -78,7 +78,7 @@ def test_observe_mode_is_said_and_fails_nothing(tmp_path: Path, capsys: pytest.C
     assert run(str(repository(tmp_path, pool=9_984, more="observe_until: 2999-12-31\n"))) == 0
     out = capsys.readouterr().out
     assert out.startswith("⛔ BLOCK")
-    assert "observe mode until 2999-12-31" in out
+    assert "observing until 2999-12-31: this would fail the run" in " ".join(out.split())
 
 
 def test_what_goes_beyond_three_is_folded_but_no_block(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

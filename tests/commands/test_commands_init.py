@@ -31,6 +31,7 @@ LOG = (
     "[2026-11-20 10:00:00] max_total_num_tokens=681280, chunked_prefill_size=8192, max_prefill_tokens=16384, "
     "max_running_requests=64, context_len=131072, available_gpu_mem=10.00 GB\n"
 )
+NAMED = "[2026-11-20 09:59:00] server_args=ServerArgs(model_path='zai-org/GLM-5.3-FP8', page_size=64)\n"
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_it_names_images_that_do_not_say_their_release(repository: Path) -> None
 
 def test_it_finds_the_start_up_log(repository: Path) -> None:
     (repository / "ops").mkdir()
-    (repository / "ops" / "glm.log").write_text(LOG, encoding="utf-8")
+    (repository / "ops" / "glm.log").write_text(NAMED + LOG, encoding="utf-8")
     run(str(repository))
     config = load((repository / ".checklistbot.yml").read_text(encoding="utf-8"), ".checklistbot.yml")
     assert [log.value for log in config.deployments[0].logs] == ["ops/glm.log"]
@@ -132,3 +133,19 @@ def test_an_empty_repository_gets_an_example(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("/nowhere/at/all") == 2
     assert "no such folder" in capsys.readouterr().err
+
+
+def test_a_log_that_names_no_model_is_only_proposed(repository: Path) -> None:
+    (repository / "boot.log").write_text(LOG)
+    assert run(str(repository)) == 0
+    text = (repository / ".checklistbot.yml").read_text(encoding="utf-8")
+    assert '# only log found; it names no model: confirm\n    # logs: ["boot.log"]' in text
+    assert yaml.safe_load(text)["deployments"][0].keys() == {"match"}
+
+
+def test_it_says_what_comes_next(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(str(repository)) == 0
+    shown = capsys.readouterr()
+    assert "written: .github/workflows/checklistbot.yml" in shown.out
+    for word in ("in no Git repository", "COMMIT", "tenancy", "findings do not fail the run until 2026-12-14"):
+        assert word in shown.err

@@ -94,9 +94,29 @@ def test_triage_as_json_is_of_its_schema(log: str, worker: str, capsys: pytest.C
 
 def test_triage_of_a_quiet_night(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "quiet.log"
-    path.write_text(LOG.partition("[2026-09-01 03")[0])
+    path.write_text(LOG.partition("[2026-09-01 03")[0] + "[2026-09-01 00:02:00 TP0] Prefill batch, #new-seq: 1\n")
     assert cli.main(["triage", "--log", str(path)]) == 0
-    assert "No trace" in capsys.readouterr().out
+    assert f"No trace of foreign text in {path}." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", [None, "", "2026 nginx started\n", LOG.partition("[2026-09-01 03")[0]])
+def test_triage_reassures_about_nothing_that_it_did_not_judge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    path = tmp_path / "other.log"
+    if text is not None:
+        path.write_text(text)
+    assert cli.main(["triage", "--log", str(path)]) == 3
+    shown = capsys.readouterr()
+    assert "No trace" not in shown.out
+    assert "Nothing to judge" in shown.out
+    assert str(path) in shown.err
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_triage_writes_flags_as_a_shell_reads_them(log: str, capsys: pytest.CaptureFixture[str], language: str) -> None:
+    assert cli.main(["triage", "--log", log, "--lang", language]) == 1
+    assert "--context-length 680704" in capsys.readouterr().out
 
 
 def test_triage_reads_the_logs_that_it_can(log: str, capsys: pytest.CaptureFixture[str]) -> None:

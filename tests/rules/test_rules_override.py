@@ -131,7 +131,8 @@ def test_observe_mode_is_said_as_long_as_it_lasts() -> None:
     for day, said in (("2026-11-30", True), ("2026-11-29", False)):
         found = check(ONE_PERSON, f"observe_until: {day}")
         assert (
-            "observe mode until 2026-11-30" in " ".join(render_check(found, ONE_PERSON, language="en").split())
+            "observing until 2026-11-30: this would fail the run"
+            in " ".join(render_check(found, ONE_PERSON, language="en").split())
         ) is said
         assert found.to_json()["policy"]["observe_until"] == (day if said else None)
 
