@@ -1,4 +1,4 @@
-"""A picture of a comment as GitHub shows it: scripts/picture.py OUT.png [--width N] [--dark] < comment.md
+"""A picture of a comment as GitHub shows it: scripts/picture.py OUT.png [--width N] [--height N] [--dark] < comment.md
 With --terminal, of what a command prints (`checklistbot demo --color always`).
 
 Needs cmarkgfm, tests/tools/node_modules/github-markdown-css (make setup) and chromium (make system-deps). Nothing is
@@ -70,6 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Draw a comment as GitHub shows it.")
     parser.add_argument("out", type=Path)
     parser.add_argument("--width", type=int, default=940, help="pixels; a phone has 390")
+    parser.add_argument("--height", type=int, default=0, help="pixels; 0 is the whole comment, else its top")
     parser.add_argument("--dark", action="store_true")
     parser.add_argument("--unfold", action="store_true", help="show what is folded")
     parser.add_argument("--terminal", action="store_true", help="the input is a terminal's, with ANSI styles")
@@ -81,7 +82,8 @@ def main() -> None:
         file.write_text(shown, encoding="utf-8")
         dump = chromium(f"--window-size={options.width},600", "--dump-dom", file.as_uri())
         height = re.search(r"<title>(\d+)</title>", dump)
-        size = f"{options.width},{int(height[1]) + 16 if height else 3000}"
+        whole = int(height[1]) + 16 if height else 3000
+        size = f"{options.width},{min(whole, options.height or whole)}"
         chromium(f"--window-size={size}", f"--screenshot={options.out.resolve()}", file.as_uri())
 
 
