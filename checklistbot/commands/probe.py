@@ -117,9 +117,7 @@ def command(
         limits, binding = bound_to(read_file(facts_file), facts_file, rest["model"])
     items = plan_items(sys.stdin.read() if plan_file == "-" else read_file(plan_file), plan_file) if plan_file else None
     texts = Texts(settings.language(config), color=settings.colored() and output is None)
-    # A pull request's own config may not open public hosts: there only the command line, which the base's workflow wrote.
-    of_config = () if on_pull_request(os.environ) else config.probe_allow_hosts
-    allowed = (*of_config, *allow_hosts)
+    allowed = allowed_hosts(config, allow_hosts, os.environ)
     started = _now()
     options = _options(limits, items, rest)
     result = _run(url, tokenize_url, owned, allowed, options, settings, texts)
@@ -134,6 +132,12 @@ def command(
     if keep_text:
         _keep(result)
     return 0 if rest["dry_run"] else _EXIT[result.summary.verdict]
+
+
+def allowed_hosts(config: Config, named: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Hosts with public addresses that may be probed. The config of a pull request opens none: there only the command line does,
+    which is written in the base's workflow."""
+    return named if on_pull_request(environ) else (*config.probe_allow_hosts, *named)
 
 
 def _now() -> datetime:

@@ -135,7 +135,8 @@ def answerable(case: Case) -> int:
 
 def words_of(text: str) -> list[str]:
     """Words as they are compared: folded, without punctuation, marks and what cannot be seen."""
-    text = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) not in ("Cf", "Mn"))
+    if not text.isascii():
+        text = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) not in ("Cf", "Mn"))
     return re.findall(r"\w+", text.casefold())
 
 

@@ -88,6 +88,7 @@ def test_a_plan_with_an_abort_storm_says_skip_and_is_exit_3(fixed: str) -> None:
     [
         ((), "--i-own-this-endpoint"),
         (("--i-own-this-endpoint", "--profile", "deep"), "only smoke is"),
+        (("--i-own-this-endpoint", "--shard", "1/2"), "--shard is not there yet"),
         ((*OWN, "--facts", "/nothing.json"), "/nothing.json: cannot be read"),
         ((*OWN, "--budget-tokens", "1000"), "give --budget-tokens"),
     ],
@@ -108,6 +109,33 @@ def test_kept_text_is_private_and_elsewhere(leaking: str, tmp_path: Path) -> Non
     path = Path(done.stderr.split(" are kept in ")[1].split(";")[0])
     assert path.is_relative_to(tmp_path / "home")
     assert (path.stat().st_mode & 0o777, "phrase" in path.read_text()) == (0o600, True)
+
+
+def test_a_pull_requests_own_config_opens_no_public_host() -> None:
+    from checklistbot.commands.probe import allowed_hosts
+    from checklistbot.config import Config
+
+    config = dataclasses.replace(Config(), probe_allow_hosts=("staging.example",))
+    assert allowed_hosts(config, ("own.example",), {}) == ("staging.example", "own.example")
+    for environ in ({"GITHUB_EVENT_NAME": "pull_request"}, {"CI_MERGE_REQUEST_IID": "7"}):
+        assert allowed_hosts(config, ("own.example",), environ) == ("own.example",)
+
+
+def test_merging_shards_is_not_there_yet() -> None:
+    from click.testing import CliRunner
+
+    from checklistbot.commands.probe import command
+
+    done = CliRunner().invoke(command, ["merge", "one.json", "two.json"])
+    assert "not there yet" in str(done.exception)
+
+
+def test_all_replies_of_a_run_together_have_a_ceiling(fixed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checklistbot.probe.wire.MAX_RUN", 100)
+    transport = HttpTransport(fixed, "127.0.0.1")
+    errors = [transport.send([Call("GET", "/server_info")])[0].error for _ in range(2)]
+    transport.close()
+    assert errors == ["too-big", "too-big"]
 
 
 def test_nobody_there_is_one_line() -> None:

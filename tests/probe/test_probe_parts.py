@@ -100,6 +100,35 @@ def test_an_error_inside_the_stream_is_a_refusal() -> None:
     assert (reply.refused, reply.numbers) == (True, (5322, 5321))
 
 
+def test_the_routers_refusal_of_a_stream_is_read_though_it_is_no_json() -> None:
+    """SGLang's router 0.3.2 puts the worker's error into an event with single quotes."""
+    message = "Input length (5,322 tokens) exceeds the maximum allowed length (5321 tokens)."
+    worker = {"object": "error", "message": message, "code": 400, "error": {"message": message, "code": 400}}
+    body = f"data: {{'error': {json.dumps({'message': worker, 'status': 400})}}}".encode()
+    reply = read(Answer(400, "text/event-stream", [(0.0, body)]))
+    assert (reply.engine_error, reply.numbers) == (True, (5322, 5321))
+
+
+def test_a_refusal_that_blames_the_tokens_is_the_engines() -> None:
+    """vLLM at exactly its limit: no number of the message is the length."""
+    error = {"message": "max_tokens must be at least 1, got 0.", "param": "max_tokens", "code": 400}
+    reply = read(Answer(400, "application/json", [(0.0, json.dumps({"error": error}).encode())]))
+    assert (reply.parameter, reply.numbers) == ("max_tokens", ())
+
+
+def test_a_list_of_ids_is_streamed_as_exactly_the_tokens() -> None:
+    maker = Maker(KEY, len)
+    maker.use_ids(lambda text: [ord(c) for c in text[:40]])
+    for length in (1_000, 54_321):
+        prompt = maker.needles(length, 8)
+        made = body(prompt, chat=False, options={"model": "m"})
+        data = b"".join(made)
+        assert (len(json.loads(data)["prompt"]), made.length) == (length, len(data))
+    filler = maker.filler(0, 1_000, repeat=True)
+    ids = json.loads(b"".join(body(filler, chat=False, options={})))["prompt"]
+    assert len(ids) == filler.length <= 1_000
+
+
 def test_events_split_anywhere_are_read() -> None:
     whole = b"".join(data for _, data in sse({"choices": [{"text": "caf\u00e9"}]}).chunks)
     for cut in range(1, len(whole)):

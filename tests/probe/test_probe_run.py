@@ -11,12 +11,15 @@ from probe_direct import SMALL, DirectTransport
 
 from checklistbot import resources
 from checklistbot.clock import now
-from checklistbot.model import UsageError
+from checklistbot.model import InputError, UsageError
 from checklistbot.probe.evidence import Binding, junit, to_json
+from checklistbot.probe.oracles import all_oracles
 from checklistbot.probe.run import Options, Probe, Result
 from checklistbot.probe.text import Texts, render
 from checklistbot.probe.wire import Answer, Call
+from checklistbot.simulator.engine import Settings
 from checklistbot.simulator.faults import FAULTS
+from checklistbot.simulator.tokens import Tokenizer
 
 HIDDEN = ("/server_info", "/get_server_info", "/metrics")
 WRONG = [name for name, fault in FAULTS.items() if not fault.twin]
@@ -280,3 +283,129 @@ def test_both_languages_have_the_same_phrases() -> None:
         for table in tables
     ]
     assert fields[0] == fields[1]
+
+
+# --- counting, speed, names --------------------------------------------------------------------------------------------
+
+
+class Merging(Tokenizer):
+    """A tokenizer whose counts of text do not add up, as where pieces merge across words; ids are exact all the same."""
+
+    def encode(self, text: str) -> str:
+        tokens = super().encode(text)
+        return tokens + self.unknown * (len(tokens) // 37 % 3)
+
+
+def merging(settings: Settings = SMALL) -> DirectTransport:
+    transport = DirectTransport(settings)
+    transport.cluster.tokenizer = Merging()
+    transport.cluster.model = dataclasses.replace(transport.cluster.model, tokenizer=transport.cluster.tokenizer)
+    return transport
+
+
+def test_token_ids_serve_where_text_does_not_add_up() -> None:
+    transport = merging()
+    result = Probe(transport, Options(key="k", watch_seconds=0)).run()
+    assert result.summary.verdict == "pass", result.summary
+    prompts = [json.loads(b"".join(c.body or ())) for c in transport.sent if c.path == "/v1/completions" and not isinstance(c.body, bytes)]  # fmt: skip
+    assert {type(prompt["prompt"][0]) for prompt in prompts} == {int}
+    served = {entry["length"] for entry in transport.cluster.trace}
+    assert SMALL.prefill_limit - 1 in served
+    assert all(c.reply.prompt_tokens == c.length for c in result.run.cases if c.reply.prompt_tokens is not None)
+
+
+def test_the_incident_is_found_with_token_ids() -> None:
+    result = Probe(
+        merging(dataclasses.replace(SMALL, faults=("stub-handoff",))), Options(key="k", watch_seconds=0)
+    ).run()
+    assert result.summary.verdict == "fail"
+
+
+def test_without_text_counts_and_ids_it_says_so() -> None:
+    transport = merging()
+    transport.hidden = ("/tokenize",)
+    with pytest.raises(InputError, match="takes no token ids"):
+        Probe(transport, Options(key="k", watch_seconds=0)).run()
+
+
+def test_a_hunt_has_a_slope_and_names_the_victim() -> None:
+    result, _ = probe("stub-handoff", hidden=HIDDEN)
+    assert result.run.baseline.slope
+    assert "FAIL_LEAK" in result.summary.counts
+    named = {name for case in result.run.cases for o in case.opinions for name in o.canaries if name.startswith("t")}
+    assert named
+
+
+def test_a_front_ends_own_limit_is_not_taken_for_the_workers() -> None:
+    result, _ = probe("reject", hidden=(*HIDDEN, "/v1/models"), model="simulated")
+    assert (result.run.limits.first_rejected, result.run.limits.context) == (SMALL.prefill_limit, SMALL.context)
+    assert result.summary.verdict == "pass"
+
+
+def test_a_model_that_recalls_nothing_is_not_asked_for_more_room() -> None:
+    result, _ = probe("hopeless-model", answer_tokens=16)
+    assert max(case.max_tokens for case in result.run.cases if case.phase == "baseline" and case.length > 700) == 16
+
+
+def test_a_stream_that_breaks_off_before_any_text_is_asked_again_as_one_answer() -> None:
+    """What llama-cpp-python's server does over the limit: it can refuse only where no stream was asked for."""
+
+    class Breaking(DirectTransport):
+        def send(self, calls: list[Call], concurrency: int = 1) -> list[Answer]:  # type: ignore[override]
+            answers = super().send(calls, concurrency)
+            body = calls[0].body
+            streamed = not isinstance(body, bytes | None) and b'"stream": true' in b"".join(body)
+            refused = [a for a in answers if streamed and a.status == 400]
+            return [Answer(200, "text/event-stream", [], "cut") if a in refused else a for a in answers]
+
+    result = Probe(Breaking(SMALL), Options(key="k", watch_seconds=0)).run()
+    assert result.summary.verdict == "inconclusive"
+    pairs = [c.verdict for c in result.run.cases if c.phase == "over" and c.length == SMALL.prefill_limit]
+    assert pairs[:2] == ["INCONCLUSIVE", "PASS_REJECT"]
+
+
+def test_progress_tells_tokens_and_time_and_draws_one_line() -> None:
+    from checklistbot.probe.progress import Progress
+
+    drawn: list[str] = []
+    plain: list[str] = []
+    for written, bar in ((drawn, True), (plain, False)):
+        shown = Progress(Texts("en"), written.append, drawn=bar, clock=lambda: 0.0)
+        Probe(DirectTransport(SMALL), Options(key="k", watch_seconds=0), shown).run()
+        shown.close()
+    assert any("at most" in line and "at 20,000 tokens a second" in line for line in plain)
+    assert all(line.endswith("\n") for line in plain)
+    bars = [part for part in drawn if "█" in part]
+    assert "about" in bars[-1]
+    assert "left" in bars[-1]
+    assert drawn[-1] == "\r\x1b[K"
+
+
+# --- each oracle is needed: rows of the ablation table of `make test-full` -------------------------------------------
+
+
+NEEDED = {
+    "degenerate": ("empty", ("hopeless-model",), HIDDEN),
+    "foreign-canary": ("lost-transfer-output", ("hopeless-model",), ()),
+    "foreign-needles": ("half-chunk", (), ()),
+    "foreign-ngrams": ("lost-transfer-output", ("hopeless-model",), ()),
+    "hang": ("hang", (), ()),
+    "logprob-text": ("mixed-metadata", (), ()),
+    "own-needles": ("lost-transfer-zeroed", (), ()),
+    "rejection-law": ("admits-all", (), ()),
+    "same-first-token": ("stub-all-zeroed", ("hopeless-model",), HIDDEN),
+    "ttft-floor": ("stub-all-zeroed", ("hopeless-model",), HIDDEN),
+    "usage-law": ("truncate-tail", ("hopeless-model",), HIDDEN),
+}
+
+
+@pytest.mark.parametrize("name", all_oracles())
+def test_without_an_oracle_a_fault_goes_unseen_or_rests_on_one_other(name: str) -> None:
+    fault, more, hidden = NEEDED[name]
+
+    def failing(*off: str) -> set[str]:
+        result, _ = probe(fault, *more, hidden=hidden, oracles_off=off)
+        return {o.oracle for c in result.run.cases if c.verdict.startswith("FAIL") for o in c.opinions}
+
+    assert name in failing()
+    assert len(failing(name)) <= 1

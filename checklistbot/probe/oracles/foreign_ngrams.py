@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from checklistbot.probe.case import Case, Opinion, Run, words_of
 
 _SUSPECT, _FAIL = 3, 6
@@ -25,6 +27,7 @@ def judge(case: Case, run: Run) -> Opinion | None:
     return Opinion("foreign-ngrams", "FAIL_LEAK", "fail" if best >= _FAIL else "suspect", (owner,), (best,))
 
 
-def fives(text: str) -> set[tuple[str, ...]]:
+@lru_cache(maxsize=64)
+def fives(text: str) -> frozenset[tuple[str, ...]]:
     words = words_of(text)
-    return {tuple(words[at : at + 5]) for at in range(len(words) - 4)}
+    return frozenset(tuple(words[at : at + 5]) for at in range(len(words) - 4))

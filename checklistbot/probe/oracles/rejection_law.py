@@ -14,6 +14,6 @@ def judge(case: Case, run: Run) -> Opinion | None:
     length = told if told is not None and abs(told - case.length) <= run.baseline.off else case.length
     if length < limit and (context is None or length < context):
         return None
-    if case.reply.error == "timeout":
+    if case.reply.error == "timeout" or case.reply.unsaid:
         return None
     return Opinion("rejection-law", "FAIL_ADMISSION", "fail", seen=(length, limit))
