@@ -513,9 +513,7 @@ def _own_pass(entry: Entry) -> bool:
     inner = [e.text for b in entry.blocks if isinstance(b, Listing) for e in b.entries]
     inner += [b.text for b in entry.blocks if isinstance(b, Paragraph)]
     said = ((labelled(text) or ("", ""))[0] in ("pass", "fail") or _SAYS_WHEN.match(text) for text in inner)
-    return any(said) or bool(
-        _INLINE_PASS.search(entry.text)
-    )
+    return any(said) or bool(_INLINE_PASS.search(entry.text))
 
 
 #: "… *Pass:* …" in the middle of a line.

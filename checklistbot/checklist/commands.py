@@ -53,8 +53,8 @@ def engine_name(deployment: Deployment) -> str:
 
 
 def reads(deployment: Deployment) -> str:
-    """Where a script reads this engine's facts from: "server-info", "metrics" or "log"."""
-    return str(_of(deployment)["reads"])
+    """Where a script reads this engine's facts from: "server-info", "metrics" or "log"; what fits the version comes first."""
+    return next(str(entry["is"]) for entry in _of(deployment)["reads"] if _fits(entry, deployment))
 
 
 def metrics(deployment: Deployment) -> tuple[str, ...]:

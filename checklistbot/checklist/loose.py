@@ -66,7 +66,10 @@ class _Writer:
         """True if a labelled line or a box follows, as below a heading."""
         following = next((line for line in self._lines[at + 1 :] if line.strip()), "")
         bullet = _BULLET.match(following)
-        return bool(_BOX.match(following)) or labelled(following[bullet.end() :] if bullet else following.strip()) is not None
+        return (
+            bool(_BOX.match(following))
+            or labelled(following[bullet.end() :] if bullet else following.strip()) is not None
+        )
 
 
 def _passing(text: str) -> str:

@@ -13,6 +13,8 @@ from checklistbot.scripts._filters import slug
 #: Kinds that need requests to a model: one ``checklistbot probe --plan`` does them all. An abort storm is not among them until the
 #: probe has one: a script says SKIP.
 REQUESTS: Final = ("boundary-request", "content-needles", "canary-leak")
+#: Engines whose pages tell the probe how long a prompt may be.
+_TELLING: Final = ("sglang", "vllm", "llama.cpp")
 _ROLES: Final = {"prefill": "PREFILL", "decode": "DECODE"}
 
 
@@ -49,6 +51,15 @@ class Requests:
     router: str
     function: str
     items: tuple[Step, ...]
+
+    @property
+    def context(self) -> tuple[str, str] | None:
+        """The variable of the context length and what the facts say, for a server that does not tell it itself."""
+        worker = self.items[0].worker
+        known = worker.facts.get("context_length")
+        if known is None or worker.engine in _TELLING:
+            return None
+        return f"{worker.prefix}_CONTEXT_LENGTH", str(known)
 
 
 def steps(checklist: Checklist, facts: Facts) -> tuple[Step, ...]:

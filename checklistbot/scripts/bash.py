@@ -59,6 +59,9 @@ def _defaults(found: tuple[Step, ...]) -> Iterator[_Default]:
         wanted = step.automation.get("to")
         if isinstance(wanted, str):
             seen.setdefault(_fact_variable(step.worker, wanted), str(step.worker.facts.get(wanted, "")))
+    seen |= {
+        name: seen.get(name) or value for name, value in filter(None, (group.context for group in requests(found)))
+    }
     yield from (_Default(name, value) for name, value in seen.items())
 
 
@@ -109,6 +112,7 @@ def _flag_value(value: Any) -> str:
 class _Plan:
     function: str
     variable: str
+    context: str
     evidence: str
     plan: str
     ids: tuple[str, ...]
@@ -118,7 +122,9 @@ def _requests(group: Requests) -> _Plan:
     items = [{"id": step.id, "automation": dict(step.automation)} for step in group.items]
     plan = json.dumps({"schema": "plan/1", "items": items}, separators=(",", ":"), sort_keys=True, ensure_ascii=True)
     evidence = f"evidence-{group.router.lower().replace('_', '-')}.json"
-    return _Plan(group.function, f"{group.router}_URL", evidence, plan, tuple(step.id for step in group.items))
+    context, _ = group.context or ("", "")
+    ids = tuple(step.id for step in group.items)
+    return _Plan(group.function, f"{group.router}_URL", context, evidence, plan, ids)
 
 
 TARGET: Final = Target("bash", render)

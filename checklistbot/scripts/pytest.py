@@ -52,7 +52,7 @@ def _defaults(found: tuple[Step, ...]) -> dict[str, str]:
         wanted = step.automation.get("to")
         if step.kind == "assert-fact" and isinstance(wanted, str):
             values[_variable(step, wanted)] = str(step.worker.facts.get(wanted, ""))
-    return values
+    return values | dict(filter(None, (group.context for group in requests(found))))
 
 
 def _variable(step: Step, fact: str) -> str:
@@ -64,7 +64,8 @@ def _test(step: Step, group: tuple[str, Requests] | None) -> _Test:
     if step.kind in REQUESTS and group is not None:
         plan, requested = group
         evidence = f"evidence-{requested.router.lower().replace('_', '-')}.json"
-        return _Test(function, "requests", (step.id, f"{requested.router}_URL", evidence), plan)
+        context, _ = requested.context or ("", "")
+        return _Test(function, "requests", (step.id, f"{requested.router}_URL", context, evidence), plan)
     does, *arguments = _call(step)
     return _Test(function, str(does), tuple(arguments))
 
