@@ -40,7 +40,7 @@ _CONCURRENCY_PROSE = lazy_pattern(
     r"(\d[\d,]{3,20}) tokens,? (?:at |and )?(\d{1,6}(?:\.\d{1,6})?) ?[x×] concurrency at (\d[\d,]{3,20})"
 )
 _BLOCKS = lazy_pattern(
-    r"(?<![\w.])(?:# )?(GPU|cuda|CUDA|TPU|tpu|HPU|hpu|XPU|xpu|NPU|npu|rocm|neuron|MUSA|musa|CPU) blocks: (\d{1,12})"
+    r"(?<![\w.])(?<!\d, )(?<!\d, # )(?:# )?(GPU|cuda|CUDA|TPU|tpu|HPU|hpu|XPU|xpu|NPU|npu|rocm|neuron|MUSA|musa|CPU) blocks: (\d{1,12})"
 )
 _AVAILABLE = lazy_pattern(r"Available KV cache memory: (-?[\d.]{1,20}) GiB")
 _RESERVED = lazy_pattern(r"reserved (?:for KV Cache is )?(-?[\d.]{1,20}) ?GiB(?! memory for (?!KV))")

@@ -6,6 +6,7 @@ forum post) and how the engines begin their own lines; nothing of what a message
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -44,8 +45,10 @@ _CRI = pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)
 _ISO = pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?[ \t|,]{1,4}")
 _SYSLOG = pattern(
     r"(?:(?:[A-Z][a-z]{2}|\d{1,2}[月월]) [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{1,6})?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.:+Z-]{0,20}) "
-    r"([\w.-]{1,128}) ([\w@.:/\\-]{1,128}?)(?:\[(\d{1,9})\])?: "
+    r"(?![A-Z] |INFO |WARN|ERROR |DEBUG )([\w.-]{1,128}) ([\w@.:/\\-]{1,128}?)(?:\[(\d{1,9})\])?: "
 )
+#: llama.cpp's own clock: minutes, seconds, milliseconds and microseconds since the start, and the level.
+_LLAMA = pattern(r"\d{1,5}\.\d\d\.\d{3}\.\d{3} [IWEDT] ")
 _GPU = pattern(r"\[gpu(?:_id)?=(\d{1,5})\] ?")
 _TORCH_RANK = pattern(r"\[(?:rank|default)(\d{1,5})\]:? ?")
 _TASK = pattern(r"(\d{1,6})(?::|\t| {1,3}\||) {0,4}(?=\[\d{4}|\[TP|\(|INFO|WARNING|ERROR)")
@@ -69,6 +72,11 @@ _GLUED = pattern(
     r"|(?=\([A-Za-z_]\w{0,60}(?: rank=\d{1,6})? pid=\d{1,9}\) (?:INFO|WARNING|ERROR|CRITICAL) )"
     r"|(?<=\S)(?=(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[)"
 )
+#: What log systems export: dates and names, the message last.
+_CSV = pattern(
+    r"(?:\"[^\"]{0,200}\"|[^\",\s{}\[\]]{0,200}),(?:(?:\"[^\"]{0,200}\"|[^\",\s]{0,200}),){0,6}\"((?:[^\"]|\"\"){1,60000})\"\Z"
+)
+_ENTITY = pattern(r"&(?:quot|gt|lt|amp|#39|#34|#x27);")
 #: Keys of JSON envelopes that hold the message, and those that name its origin.
 _MESSAGE_KEYS: Final = ("log", "message", "msg", "MESSAGE", "textPayload", "body", "line", "text")
 _ORIGIN_KEYS: Final = ("pod_name", "pod", "container_name", "container", "service", "CONTAINER_NAME", "_SYSTEMD_UNIT")
@@ -127,7 +135,7 @@ def _take(text: str, prefix: _Prefix) -> int:
             _process(match, prefix)
         return _fresh(match, prefix)
     if first.isdigit():
-        if match := _CRI.match(text):
+        if match := _CRI.match(text) or _LLAMA.match(text):
             pass
         elif match := _SYSLOG.match(text):
             prefix.stream = prefix.stream or match[2]
@@ -210,6 +218,13 @@ def strip(text: str, prefix: _Prefix) -> str:
     return text
 
 
+def is_fresh(text: str) -> bool:
+    """True if a line begins a message of its own: it has a prefix, or a head that engines begin with."""
+    prefix = _Prefix()
+    rest = strip(text[:512], prefix)
+    return prefix.fresh or _MARK.match(rest) is not None
+
+
 def records(number: int, line: bytes) -> Iterator[Record]:
     """The records of one physical line (without its line feed)."""
     if not line or line.isspace():
@@ -223,8 +238,12 @@ def _records(number: int, text: str, origin: str, length: int, depth: int = 0) -
     envelope = _envelope(text.strip()) if depth < 3 and text.lstrip()[:1] == "{" else None
     if envelope:
         for part in envelope[0].split("\n"):
-            yield from _records(number, part, envelope[1] or origin, length, depth + 1)
+            yield from _records(number, part, envelope[1] or origin, len(part), depth + 1)
         return
+    if text.endswith('"') and ',"' in text and (row := _CSV.match(text.strip())):
+        text = row[1].replace('""', '"')
+    if "&" in text and _ENTITY.search(text):
+        text = html.unescape(text)
     if "\x1b" in text or not text.isprintable():
         text = _ANSI.sub("", text.replace("\t", " "))
     if "[" in text and "m" in text:

@@ -23,6 +23,7 @@ from checklistbot.model import (
 from checklistbot.observation.lines import records
 from checklistbot.observation.servers import Extras, Server, built, extras_of, folded, inherit, merged, tells, unique
 from checklistbot.observation.stream import MAX_LOOKED_AT, Stretch, Stretches, open_stream, was_cut
+from checklistbot.observation.terminal import Terminal
 from checklistbot.observation.wrapped import Joiner
 
 MAX_SERVERS: Final = 256
@@ -97,6 +98,7 @@ class LogReader:
         self.servers: dict[tuple[str, str], Server] = {}
         self.hints: dict[str, dict[str, Entry]] = {}
         self.waiting: dict[str, set[str]] = {}
+        self._terminal = Terminal()
         self._per_grammar = [(grammar, _any(grammar.words)) for grammar in grammars()]
         self._joiner = Joiner(
             _any(word for grammar in grammars() for word in grammar.words),
@@ -105,8 +107,8 @@ class LogReader:
 
     def feed(self, stretch: Stretch) -> None:
         by_stream: dict[str, list[Record]] = {}
-        for offset, line in enumerate(stretch.lines):
-            for record in records(stretch.number + offset, line):
+        for number, line in self._terminal.lines(stretch.number, stretch.lines):
+            for record in records(number, line):
                 by_stream.setdefault(record.stream, []).append(record)
         for found in by_stream.values():
             self._see_ranks(found)
