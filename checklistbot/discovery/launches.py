@@ -14,6 +14,7 @@ from checklistbot.discovery.tree import Tree
 from checklistbot.engines import registry
 from checklistbot.engines.base import Launch, Word, settled
 from checklistbot.lazy import pattern
+from checklistbot.model import Unknown
 
 _MAX_DEPTH: Final = 8
 _ASSIGNMENT = pattern(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -39,6 +40,11 @@ def expand(template: Launch, words: Sequence[Word], tree: Tree | None = None, *,
     script = mounted_script(peeled)
     if script is not None and depth < _MAX_DEPTH:
         return run_shell(peeled.launch, script[0], tree, arguments=script[1], depth=depth + 1)
+    from checklistbot.discovery import inline
+
+    code = inline.launches(peeled.launch, peeled.words, None, tree)
+    if code is not None:
+        return [with_config(names_gpus(launch), tree) for launch in code if serves(launch)]
     launch = dataclasses.replace(peeled.launch, argv=tuple(settled(word) for word in peeled.words))
     if not serves(launch):
         return []
@@ -774,6 +780,26 @@ def _gcloud(state: Peeled) -> None:
     )
 
 
+def _xargs(state: Peeled) -> None:
+    """``xargs [-I {}] COMMAND``: what it adds comes from its input, which is not read: the command goes on with an unknown word."""
+    words = state.words
+    at = _skip_options(words, 1, ("-n", "-P", "-I", "-L", "-d", "-a", "-s", "-E", "--arg-file", "--delimiter"))
+    place = next((words[i + 1].text for i in range(1, at - 1) if words[i].text == "-I"), None)
+    rest = list(words[at:])
+    if not rest:
+        state.words = []
+        return
+    unread = Unknown("not-readable", "xargs")
+    if place is None:
+        rest.append(Word(None, rest[-1].path, rest[-1].line, "?", unread))
+    else:
+        rest = [
+            Word(None, w.path, w.line, (w.text or "").replace(place, "?"), unread) if place in (w.text or "") else w
+            for w in rest
+        ]
+    state.words = rest
+
+
 def _supervise(state: Peeled) -> None:
     """``pm2 start "command"``: a string or words."""
     words = state.words
@@ -861,6 +887,6 @@ def _wrappers() -> Mapping[str, Callable[[Peeled], None]]:
     add("start-stop-daemon", _start_stop_daemon)
     add("pm2", _supervise)
     add("gcloud", _gcloud)
-    add("xargs", _drop(1, ("-n", "-P", "-I", "-L", "-d", "-a", "-0")))
+    add("xargs", _xargs)
     add("watchmedo nodemon", _after_dashes)
     return found

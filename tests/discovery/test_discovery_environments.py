@@ -428,3 +428,18 @@ applications:
 def test_platform_files(path: str, text: str, expected: dict[str, Any]) -> None:
     (deployment,), _ = found({path: text})
     assert {name: deployment.fact(name).value for name in expected} == expected
+
+
+@pytest.mark.parametrize(("options", "context"), [("", 32000), ("\n        options: {delimiter: '=', index: 1}", None)])
+def test_a_replacement_puts_a_field_into_an_argument(options: str, context: int | None) -> None:
+    files = {
+        "kustomization.yaml": "resources: [all.yaml]\nreplacements:\n  - source: {kind: ConfigMap, name: settings, fieldPath: data.window}\n"
+        "    targets:\n      - select: {kind: Pod, name: llm}\n        fieldPaths:\n          - spec.containers.[name=llm].args.3"
+        + options
+        + "\n",
+        "all.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {window: '32000'}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: llm}\nspec: {containers: [{name: llm, image: 'vllm/vllm-openai:v0.11.0',"
+        " args: [--model, org/m, --max-model-len, '8000']}]}\n",
+    }
+    deployments = discover(MemoryTree(files)).deployments
+    assert [d.context_length.value for d in deployments] == [context]

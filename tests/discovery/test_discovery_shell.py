@@ -7,7 +7,9 @@ import textwrap
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_tree import MemoryTree
 
+from checklistbot.discovery import discover
 from checklistbot.discovery.launches import run_shell
 from checklistbot.discovery.sh.arithmetic import evaluate
 from checklistbot.engines.base import OPEN, Launch, Word
@@ -238,3 +240,27 @@ def test_arithmetic_agrees_with_python(left: int, right: int, operator: str) -> 
     assert evaluate(f"({left}) {operator} {right}", lambda name: None, lambda name, value: None) == int(
         expected[operator]
     )
+
+
+@pytest.mark.parametrize(
+    ("script", "context"),
+    [
+        (
+            "python3 -c 'import asyncio\nfrom vllm.entrypoints.openai.api_server import run_server\nasyncio.run(run_server())' "
+            "--model org/m --max-model-len 8000",
+            8000,
+        ),
+        ("python3 - <<'PY'\nfrom vllm import LLM\nllm = LLM(model='org/m', max_model_len=8000)\nPY\n", 8000),
+        ("python3 -c \"\nimport sglang as sgl\nsgl.Engine(model_path='org/m', context_length=8000)\n\"\n", 8000),
+        ("python -m sglang.launch_server --model-path org/m --context-{length,length} 8000\n", 8000),
+        ("printf '%s' 8000 | xargs vllm serve org/m --max-model-len\n", None),
+    ],
+)
+def test_python_inside_a_command_braces_and_what_xargs_adds(script: str, context: int | None) -> None:
+    deployments = discover(MemoryTree({"run.sh": script})).deployments
+    assert [(d.model.value, d.context_length.value) for d in deployments] == [("org/m", context)]
+
+
+def test_python_inside_a_command_that_starts_nothing() -> None:
+    script = "python3 - <<'PY'\nimport vllm\nprint(vllm.__version__)\nPY\npython -c 'import sglang'\n"
+    assert not discover(MemoryTree({"run.sh": script})).deployments

@@ -279,12 +279,22 @@ class _Build:
                 mapping(document["spec"]).set("replicas", count, count.line)
 
     def _replacement(self, entry: Map) -> None:
-        """A replaced field has a value that is computed elsewhere: it is unknown here."""
+        """A field of one object put into fields of others; a part of a field (``options``) is not computed: it is unknown."""
+        source = entry.get("source")
+        value = self._replaced_by(source) if dig(source, "options") is None else None
         for target in maps(entry.get("targets")):
+            whole = value if target.get("options") is None else None
             for document in self._selected(target.get("select")):
                 for field_path in items(target.get("fieldPaths")):
-                    parts = _field_parts(text(field_path) or "")
-                    _set_unknown(document, parts)
+                    _set(document, _field_parts(text(field_path) or ""), whole)
+
+    def _replaced_by(self, source: Node) -> Word | None:
+        """The value of the one object that the source names, None where it is not here or not one."""
+        chosen = self._selected(source)
+        if len(chosen) != 1:
+            return None
+        found = _at_path(chosen[0], _field_parts(text(dig(source, "fieldPath")) or "metadata.name"))
+        return found[0] if len(found) == 1 and isinstance(found[0], Word) else None
 
     def _rename(self, added: str, form: str) -> None:
         renamed: dict[str, str] = {}
@@ -493,9 +503,10 @@ def _field_parts(path: str) -> list[str]:
     return [p.replace("\0", ".") for p in path.replace("\\.", "\0").split(".") if p]
 
 
-def _set_unknown(document: Map, parts: list[str]) -> None:
+def _at_path(document: Map, parts: list[str]) -> list[Node]:
+    """The nodes at a field path: keys, indices, ``*`` and ``[name=x]``."""
     nodes: list[Node] = [document]
-    for part in parts[:-1]:
+    for part in parts:
         following: list[Node] = []
         for node in nodes:
             keyed = re.fullmatch(r"\[(\w+)=(.*)\]", part)
@@ -506,10 +517,24 @@ def _set_unknown(document: Map, parts: list[str]) -> None:
             else:
                 following.append(_step(node, part))
         nodes = following[:200]
-    for node in nodes:
-        before = node.get(parts[-1]) if isinstance(node, Map) and parts else None
-        if isinstance(node, Map) and isinstance(before, Word):
-            node[parts[-1]] = dataclasses.replace(before, text=mark("replacement", "not-rendered"))
+    return nodes
+
+
+def _set(document: Map, parts: list[str], value: Word | None) -> None:
+    """Puts the value where the path leads to a scalar; without one the scalar becomes unknown."""
+    for node in _at_path(document, parts[:-1]) if parts else []:
+        key: str | int = parts[-1]
+        if isinstance(node, Seq) and str(key).isdigit() and int(key) < len(node):
+            before, key = node[int(key)], int(key)
+        else:
+            before = node.get(str(key)) if isinstance(node, Map) else None
+        if not isinstance(before, Word):
+            continue
+        made = value or dataclasses.replace(before, text=mark("replacement", "not-rendered"))
+        if isinstance(node, Seq):
+            node[int(key)] = made
+        elif isinstance(node, Map):
+            node.set(str(key), made, made.line)
 
 
 def _image(node: Node, entry: Map, depth: int = 0) -> None:

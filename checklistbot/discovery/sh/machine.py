@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from checklistbot.discovery import inline
 from checklistbot.discovery import launches as commands
 from checklistbot.discovery.limits import TooMuch, bounded, gave_up
 from checklistbot.discovery.sh import arithmetic, conditions, filters
@@ -752,7 +753,7 @@ class Machine:
             elif child.type in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
                 redirects.append(child)
             elif child.type != "comment":
-                words += self._expander.words(script.cut(child))
+                words += [w for part in braces(script.cut(child)) for w in self._expander.words(part)]
         saved = self.stdin
         if redirects:
             self._redirects(redirects, script)
@@ -879,8 +880,6 @@ class Machine:
 
     def external(self, env: dict[str, Word], words: Sequence[Text]) -> bool:
         """A command that is no part of the shell: a server, a wrapper around one, or nothing to us."""
-        if len(self.found) >= _MAX_LAUNCHES:
-            return False
         template = dataclasses.replace(self.template, env={**self.template.env, **env}, qualifier=self._qualifier())
         before = len(self.found)
         if self._applies(words) or self._installs(words):
@@ -888,6 +887,9 @@ class Machine:
         peeled = commands.peel(template, [_carried(word) for word in words])
         if peeled.script is not None or self._script_file(peeled) or self._script_input(peeled):
             self._nested(peeled)
+        elif (code := inline.launches(peeled.launch, peeled.words, self._input(), self.tree)) is not None:
+            for launch in code:
+                self._server(launch)
         else:
             self._server(dataclasses.replace(peeled.launch, argv=tuple(settled(word) for word in peeled.words)))
         if words[0].plain == "exec" and len(words) > 1 and len(self.found) > before:
@@ -910,8 +912,14 @@ class Machine:
         key = next((key for key in reversed(self.loop) if key and not key.isdigit()), None)
         return key or self.function or self.template.qualifier
 
+    def _input(self) -> Word | None:
+        return _carried(self.stdin) if self.stdin is not None else None
+
     def _server(self, launch: Launch) -> None:
         if not commands.serves(launch):
+            return
+        if len(self.found) >= _MAX_LAUNCHES:
+            gave_up()
             return
         files = {of(name, "", 1).word().shown: (text.plain, *text.place) for name, text in self.files.items()}
         launch = dataclasses.replace(launch, mounted={**files, **launch.mounted})
@@ -985,7 +993,10 @@ class Machine:
         child.positional = [from_word(word) for word in peeled.arguments]
         with contextlib.suppress(_Leave):
             child.run(from_word(script))
-        self.found += child.found
+        room = _MAX_LAUNCHES - len(self.found)
+        if len(child.found) > room:
+            gave_up()
+        self.found += child.found[:room]
 
     def _applies(self, words: Sequence[Text]) -> bool:
         """``kubectl apply -f -`` and the like: the heredoc, or a file written before, is a manifest."""
