@@ -44,6 +44,7 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
     "model": (r"[0-9A-Za-z][0-9A-Za-z._:/@-]{0,199}", "a model id"),
     "require-llm": ("true|false", "true or false"),
     "comment": ("true|false", "true or false"),
+    "issue": ("true|false", "true or false"),
     "output": (rf"{_RELATIVE_PATH}|/[^\x00-\x1f\x7f]{{1,1000}}", "a folder below RUNNER_TEMP"),
     "base": (_REVISION, "a commit, branch or tag"),
     "head": (_REVISION, "a commit, branch or tag"),
@@ -63,6 +64,7 @@ class Inputs:
     model: str | None
     require_llm: bool
     comment: bool
+    issue: bool
     base: str | None
     head: str | None
 
@@ -88,6 +90,7 @@ def read_inputs(environment: Mapping[str, str]) -> Inputs:
         model=given["model"],
         require_llm=given["require-llm"] == "true",
         comment=given["comment"] != "false",
+        issue=given["issue"] == "true",
         base=given["base"],
         head=given["head"],
     )
@@ -232,7 +235,35 @@ def _review(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> Res
     _append(environment.get("GITHUB_STEP_SUMMARY"), _summary(outcome))
     warnings = (notice, *outcome.warnings) if notice else outcome.warnings
     shown = tuple(("warning", warning) for warning in warnings)
+    if inputs.issue and event.name in ("schedule", "workflow_dispatch"):
+        shown += (_keep_issue(outcome, event, environment),)
     return Result(outcome.exit_code, _outputs(outcome), shown, outcome.annotations)
+
+
+def _keep_issue(outcome: ReviewOutcome, event: Event, environment: Mapping[str, str]) -> tuple[str, str]:
+    """The nightly issue brought up to date, and the annotation that says so; a failure of GitHub's is a warning."""
+    from checklistbot.github.client import GitHub, api_url_of
+    from checklistbot.github.issue import keep
+    from checklistbot.github.marker import split
+    from checklistbot.retry import Deadline
+
+    if outcome.output_dir is None:
+        return "warning", "no issue: no report was written"
+    body, marker = split((outcome.output_dir / "comment.md").read_text("utf-8"))
+    if marker is None:
+        return "warning", "no issue: the report has no marker"
+    try:
+        api = GitHub(environment.get("GITHUB_TOKEN", ""), deadline=Deadline(_TICKS_S), api_url=api_url_of(environment))
+        try:
+            blocked = outcome.conclusion == "failure"
+            kept = keep(
+                api, event.repository, body, marker, blocked=blocked, language=outcome.report.checklist.language
+            )
+        finally:
+            api.close()
+    except InputError as error:
+        return "warning", f"no issue: {error}; the report is kept"
+    return "notice", f"issue {kept.action} {kept.url}".rstrip()
 
 
 def _recompute(inputs: Inputs, event: Event, environment: Mapping[str, str]) -> Result:
@@ -341,6 +372,7 @@ def _outputs(outcome: ReviewOutcome) -> dict[str, str]:
         "warning-count": str(check.counts["warn"]),
         "comment-id": str(outcome.comment_id or ""),
         "checklist-path": str(outcome.output_dir / "checklist.md") if outcome.output_dir else "",
+        "sarif-path": str(outcome.output_dir / "report.sarif") if outcome.output_dir else "",
     }
 
 

@@ -17,7 +17,7 @@ import click
 from checklistbot import clock
 from checklistbot.commands._options import Settings, common, epilog, read_config
 from checklistbot.config import CommentSettings
-from checklistbot.model import InputError
+from checklistbot.model import InputError, UsageError
 
 if TYPE_CHECKING:
     from checklistbot.github.checks import Outline
@@ -37,11 +37,14 @@ _DEADLINE_S: Final = 120.0
     short_help="Post the comment of an earlier review to its pull request.",
 )
 @click.argument("report_dir", metavar="REPORT_DIR", type=click.Path(path_type=Path))
-@click.option("--repo", required=True, metavar="OWNER/NAME", help="The repository of the pull request.")
+@click.option("--repo", metavar="OWNER/NAME", help="The repository of the pull request.")
 @click.option("--pr", type=int, metavar="N", help="The pull request's number.")
 @click.option("--head-ref", metavar="OWNER:BRANCH", help="The pull request's head, where the number is not known.")
+@click.option("--gitlab", is_flag=True, help="Post to a merge request of GitLab, by default this job's (GITLAB_TOKEN).")
 @common
-def command(settings: Settings, report_dir: Path, repo: str, pr: int | None, head_ref: str | None) -> None:
+def command(
+    settings: Settings, report_dir: Path, repo: str | None, pr: int | None, head_ref: str | None, gitlab: bool
+) -> None:
     """Post the comment of an earlier review to its pull request.
 
     REPORT_DIR is what `review --output` wrote. A comment that is there already is brought up to date. Needs
@@ -50,7 +53,23 @@ def command(settings: Settings, report_dir: Path, repo: str, pr: int | None, hea
     from checklistbot.github.comment import Target
 
     comment = read_config(settings.config, None).comment
+    if gitlab:
+        if head_ref is not None:
+            raise UsageError("--head-ref: not with --gitlab; give --pr N")
+        click.echo(_gitlab(report_dir, repo, pr, comment))
+        return
+    if repo is None:
+        raise UsageError("give --repo OWNER/NAME (or --gitlab)")
     click.echo(run(report_dir, Target(repo, pr, head_ref), os.environ, comment))
+
+
+def _gitlab(report_dir: Path, project: str | None, number: int | None, comment: CommentSettings) -> str:
+    from checklistbot.gitlab import from_environment
+
+    if comment.mode == "off":
+        return "note off"
+    body, marker = read_report(report_dir, os.environ, comment.id)
+    return from_environment(body, marker, project, number)
 
 
 def run(

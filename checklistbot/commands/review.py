@@ -120,6 +120,8 @@ def run_review(options: ReviewOptions) -> ReviewOutcome:
     marker = _marker(report, body, config, options, now, prompt)
     outline = _outline(report, body, marker, config, options, sides, now)
     output = _write(report, join(body, marker), outline, options)
+    if output is not None and options.event is not None:
+        _write_sarif(report, output, sides, language)
     if options.show:
         _show(report, options, language)
     posted = _Posted()
@@ -176,10 +178,12 @@ def _git_sides(options: ReviewOptions) -> _Sides:
     head = resolve(options.path, head_ref)
     head_tree, head_revision = open_tree(options.path, head), Revision(head_ref, head)
     if options.base is None:
-        return _Sides(head_tree, head_revision, None, None, None, git=True, notices=("no-base",))
+        # The nightly check looks at what is merged: the configuration that stands there is in force.
+        merged = options.event is not None and options.event.name in ("schedule", "workflow_dispatch")
+        policy, notices = (head_tree, ()) if merged else (None, ("no-base",))
+        return _Sides(head_tree, head_revision, None, None, policy, git=True, notices=notices)
     tip = resolve(options.path, options.base)
     fork = merge_base(options.path, tip, head)
-    notices = () if fork else ("no-merge-base",)
     base = fork or tip
     return _Sides(
         head_tree,
@@ -188,7 +192,7 @@ def _git_sides(options: ReviewOptions) -> _Sides:
         Revision(options.base, base),
         open_tree(options.path, tip),
         True,
-        notices,
+        () if fork else ("no-merge-base",),
     )
 
 
@@ -535,6 +539,15 @@ def _write(report: Report, comment: str, outline: Outline | None, options: Revie
     return folder
 
 
+def _write_sarif(report: Report, folder: Path, sides: _Sides, language: Literal["en", "ko"]) -> None:
+    """In the Action: what the change brought, for code scanning."""
+    from checklistbot.report import sarif
+    from checklistbot.report.files import write_text
+
+    text = sarif.render_check(report.check, report.head_facts, language=language, root=sides.head.prefix)
+    write_text(folder / "report.sarif", text)
+
+
 def _show(report: Report, options: ReviewOptions, language: Literal["en", "ko"]) -> None:
     from checklistbot.report.terminal import render_review
 
@@ -670,7 +683,7 @@ def command(
 ) -> int:
     """Review a change to the serving configuration below PATH, as the GitHub Action does, and exit 1 if it blocks.
 
-    Config, waivers and merged logs come from the base: what the change says about itself counts only to the worse.
+    Config, waivers and merged logs come from the base: what the change says about itself can make a verdict worse, not better.
     """
     if (base_manifests is None) != (head_manifests is None):
         raise UsageError("give --base-manifests and --head-manifests together")

@@ -39,6 +39,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _EDIT_PAGES: Final = 10
 #: What a 403 asks for.
 _PULLS: Final = "the job `pull-requests: write`"
+_ISSUES: Final = "the job `issues: write`"
 _CHECKS: Final = "the job `checks: write`"
 _CONTENTS: Final = "the job `contents: read`"
 _TEAMS: Final = "the step a token that may read the organisation's teams"
@@ -243,6 +244,23 @@ class GitHub:
         """Replace a comment's text; the same text twice does no harm, so it is simply repeated."""
         path = f"/repos/{repo}/issues/comments/{comment_id}"
         return self._call("PATCH", path, data={"body": body}, read=reading.comment, asked=f"a comment of {repo}")
+
+    # --- the nightly issue
+
+    def issues(self, repo: str, label: str) -> list[Comment]:
+        """The open issues with that label, oldest first (``id`` is the issue's number); pull requests are left out."""
+        parameters = {"state": "open", "labels": label, "sort": "created", "direction": "asc"}
+        found = self._pages(f"/repos/{repo}/issues", reading.issue, parameters, asked=f"the issues of {repo}")
+        return [issue for issue in found if issue is not None]
+
+    def create_issue(self, repo: str, data: Mapping[str, Any], look: Callable[[], Comment | None]) -> Comment | None:
+        """Open an issue; ``look`` as for a comment."""
+        return self._create(f"/repos/{repo}/issues", data, reading.issue, look, f"an issue of {repo}", _ISSUES)
+
+    def edit_issue(self, repo: str, number: int, data: Mapping[str, Any]) -> Comment | None:
+        """Change an issue's text or close it; twice does no harm."""
+        path = f"/repos/{repo}/issues/{number}"
+        return self._call("PATCH", path, data=data, read=reading.issue, asked=f"an issue of {repo}", grant=_ISSUES)
 
     def delete_comment(self, repo: str, comment_id: int) -> None:
         """Delete a comment. One that is gone already is what was wanted."""

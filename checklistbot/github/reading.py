@@ -162,6 +162,20 @@ def comment(data: object) -> Comment:
     )
 
 
+def issue(data: object) -> Comment | None:
+    """An issue as the comment that it begins with, its number as ``id``; None for a pull request, which GitHub lists too."""
+    found = table(data)
+    if "pull_request" in found:
+        return None
+    return Comment(
+        id=number(found, "number"),
+        node_id=text(found, "node_id"),
+        login=name_of(found.get("user")),
+        body=text(found, "body") if found.get("body") is not None else "",
+        url=text(found, "html_url"),
+    )
+
+
 def pull(data: object) -> Pull:
     """A pull request, from a list or by itself."""
     found = table(data)

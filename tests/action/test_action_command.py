@@ -63,7 +63,7 @@ def test_review_of_the_incident(runner: dict[str, str], capsys: pytest.CaptureFi
     outputs = _outputs(runner)
     assert list(outputs) == [
         "verdict", "blocking-count", "report-path", "comment-url", "llm-status",
-        "conclusion", "warning-count", "comment-id", "checklist-path",
+        "conclusion", "warning-count", "comment-id", "checklist-path", "sarif-path",
     ]  # fmt: skip
     assert outputs["verdict"] == "block"
     assert int(outputs["blocking-count"]) >= 1

@@ -141,6 +141,9 @@ ROUTES = (
     ("checks/list-for-ref", "GET", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/commits/(?P<ref>[^/]+)/check-runs"),
     ("checks/create", "POST", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/check-runs"),
     ("checks/update", "PATCH", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/check-runs/(?P<check_run_id>\d+)"),
+    ("issues/list-for-repo", "GET", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues"),
+    ("issues/create", "POST", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues"),
+    ("issues/update", "PATCH", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues/(?P<number>\d+)"),
     ("issues/list-comments", "GET", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues/(?P<issue_number>\d+)/comments"),
     ("issues/create-comment", "POST", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues/(?P<issue_number>\d+)/comments"),
     ("issues/update-comment", "PATCH", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/issues/comments/(?P<comment_id>\d+)"),
@@ -174,6 +177,7 @@ class FakeGitHub:
         self.pushes: list[tuple[str, str]] = []
         self.checks: dict[int, dict[str, Any]] = {}
         self.checks_allowed = True
+        self.issues: dict[int, dict[str, Any]] = {}
         self.seen: dict[str, int] = {}
         self.gate: Callable[[Call, str], None] = lambda call, moment: None
         self.release = threading.Event()
@@ -197,7 +201,7 @@ class FakeGitHub:
         with self.lock:
             self.actors, self.comments, self.calls, self.faults, self.seen = {}, {}, [], [], {}
             self.roles, self.teams, self.label_log, self.pushes = {}, {}, [], []
-            self.checks, self.checks_allowed = {}, True
+            self.checks, self.checks_allowed, self.issues = {}, True, {}
             self.pulls = {("octo/serving", 7): Pull(7)}
             self.moved = {}
             self.ignores_head = False
@@ -269,6 +273,8 @@ class FakeGitHub:
             return 200, entries, {}
         if call.op.startswith("checks/"):
             return self.check(call, arguments)
+        if call.op in ("issues/list-for-repo", "issues/create", "issues/update"):
+            return self.issue(actor, call, int(arguments.get("number", 0)))
         if "comment_id" in arguments:
             return self.change(actor, call, int(arguments["comment_id"]))
         pull = self.pulls.get((repo, int(arguments["issue_number"])))
@@ -385,6 +391,22 @@ class FakeGitHub:
             run = found
         self.contract.update_check_run(run, call.body)
         return (201 if call.op == "checks/create" else 200), run, {}
+
+    def issue(self, actor: Actor, call: Call, number: int) -> tuple[int, Any, dict[str, str]]:
+        """Issues: those that are open and carry the label, a new one, a changed one."""
+        if call.op == "issues/list-for-repo":
+            wanted = call.query["labels"]
+            found = (issue for issue in self.issues.values() if issue["state"] == call.query["state"])
+            return 200, [issue for issue in found if any(label["name"] == wanted for label in issue["labels"])], {}
+        self.may_write(actor)
+        if call.op == "issues/create":
+            self.next_id += 1
+            self.issues[self.next_id] = self.contract.issue(self.next_id, actor.login, call.body)
+            return 201, self.issues[self.next_id], {}
+        if number not in self.issues:
+            raise Answer(404, "Not Found")
+        self.issues[number] |= call.body
+        return 200, self.issues[number], {}
 
     def list_pulls(self, repo: str, call: Call) -> tuple[int, Any, dict[str, str]]:
         """GitHub ignores a ``head`` that has no colon."""

@@ -169,6 +169,21 @@ class Contract:
         filled = {"activity_type": "push", "actor": example.get("pusher"), **example}
         return {**filled, "id": number, "after": sha, "timestamp": at}
 
+    def issue(self, number: int, login: str, sent: dict[str, Any]) -> dict[str, Any]:
+        """What GitHub makes of a request to open an issue."""
+        example = {k: v for k, v in self.example("issue").items() if k != "pull_request"}
+        label = next(entry for entry in example["labels"] if isinstance(entry, dict))
+        return {
+            **example,
+            "number": number,
+            "html_url": f"https://github.com/octo/serving/issues/{number}",
+            "user": {**example["user"], "login": login},
+            "state": "open",
+            "title": sent["title"],
+            "body": sent["body"],
+            "labels": [{**label, "name": name} for name in sent["labels"]],
+        }
+
     def check_run(self, number: int, origin: str) -> dict[str, Any]:
         example = self.example("check-run")
         address = f"https://github.com/octo/serving/runs/{number}"
