@@ -153,9 +153,9 @@ def _act_two(texts: Texts, cluster: Cluster) -> bool:
 def _inside(texts: Texts, result: Result, cluster: Cluster) -> Iterator[str]:
     """Whose canary came back where, and which pages it lay in: the simulator's own record, which no client could see."""
     for case in result.run.cases:
-        owner = next(
-            (o.canaries[0] for o in case.opinions if o.oracle == "foreign-canary" and o.strength == "fail"), None
-        )
+        # Words or numbers: both are canaries that were planted as that tenant.
+        named = (name for o in case.opinions if o.strength == "fail" for name in o.canaries)
+        owner = next((name for name in named if name.startswith("t")), None)
         if owner is not None:
             yield texts.style(texts.say("demo.whose", owner, case.length), "fail")
             break
