@@ -211,3 +211,22 @@ def test_other_runs_are_left_alone(flow: Flow, what: str, capsys: pytest.Capture
     assert flow.recompute() == 0
     assert "nothing to do:" in capsys.readouterr().out
     assert flow.github.calls == []
+
+
+def test_hostile_attributes_hide_nothing(flow: Flow, capsys: pytest.CaptureFixture[str]) -> None:
+    """Attributes of the head that hide, filter, convert or diff by a command."""
+    source, witness = flow.folder / "source", flow.folder / "witness"
+    _git(source, "switch", "--quiet", "--detach", flow.head)
+    attributes = "* -diff -text export-ignore filter=evil diff=evil merge=evil\n"
+    (source / ".gitattributes").write_text(attributes, "utf-8")
+    (source / ".gitconfig").write_text(
+        f'[filter "evil"]\nsmudge = touch {witness}\n[diff "evil"]\ntextconv = touch {witness}\n'
+    )
+    _git(source, "add", ".gitattributes", ".gitconfig")
+    _git(source, "commit", "--quiet", "--message", "hide")
+    head = _git(source, "rev-parse", "HEAD")
+    _git(source, "push", "--quiet", str(flow.folder / "server" / "octo" / "serving"), f"{head}:refs/pull/7/head")
+    flow.github.pulls["octo/serving", 7].sha = flow.payload["workflow_run"]["head_sha"] = head
+    assert flow.recompute() == 0, capsys.readouterr().out
+    assert flow.outputs["verdict"] == "block"
+    assert not witness.exists()
