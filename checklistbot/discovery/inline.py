@@ -26,10 +26,12 @@ def launches(template: Launch, words: Sequence[Word], stdin: Word | None, tree: 
     if not words or _PYTHON.fullmatch(words[0].shown) is None:
         return None
     at = next((i for i, word in enumerate(words[1:5], 1) if word.text in ("-c", "-")), len(words))
-    if at >= len(words):
+    if at >= len(words) and len(words) > 1:
         return None
-    code = stdin if words[at].text == "-" else words[at + 1] if at + 1 < len(words) else None
-    rest = words[at + 1 :] if words[at].text == "-" else words[at + 2 :]
+    if len(words) == 1 or words[at].text == "-":
+        code, rest = stdin, words[at + 1 :]
+    else:
+        code, rest = words[at + 1] if at + 1 < len(words) else None, words[at + 2 :]
     if code is None or not code.text or engine_words().search(code.text) is None:
         return None
     module = next((name for known, name in _SERVERS if known.search(code.text) and _RUNS.search(code.text)), None)
