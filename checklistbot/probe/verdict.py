@@ -110,7 +110,7 @@ def summarize(run: Run, *, notes: Collection[str] = (), expects_refusal: bool = 
     counts = Counter(case.verdict for case in run.cases if case.phase != "baseline" or case.verdict.startswith("FAIL"))
     why = list(notes)
     over = [case for case in run.cases if case.phase == "over"]
-    if not run.baseline.usable:
+    if not run.baseline.usable and (run.baseline.asked or not why):
         why.append("weak-baseline")
     if expects_refusal and not any(case.verdict == "PASS_REJECT" for case in over):
         why.append("limit-not-reached")
