@@ -72,6 +72,7 @@ review: $(STAMP)/run ## the main job on the example: a pull request that must be
 test: setup ## all tests
 	@$(PY) -m pytest -n 2 --dist worksteal $(TEST_ARGS)
 
+EXAMPLES := $(patsubst %,examples/workflows/%.yml,fork nightly reusable same-repository self-hosted tick-gate)
 .PHONY: lint
 lint: $(STAMP)/test ## style, types, floors, shell, workflows
 	@$(VENV)/bin/ruff check --quiet .
@@ -81,9 +82,10 @@ lint: $(STAMP)/test ## style, types, floors, shell, workflows
 	@$(VENV)/bin/lint-imports --no-logo > $(STAMP)/floors 2>&1 || { cat $(STAMP)/floors; exit 1; }
 	@command -v shellcheck >/dev/null || { echo "make lint: shellcheck is missing; run make system-deps" >&2; exit 2; }
 	@git ls-files -z -- '*.sh' .ci/run | xargs -0 shellcheck --external-sources
-	@$(VENV)/bin/zizmor --quiet --offline --pedantic --no-progress .github
+	@$(VENV)/bin/zizmor --quiet --offline --pedantic --no-progress .github $(EXAMPLES)
 	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-actions .github/actions/*/action.yml
-	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml $(EXAMPLES)
+	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.gitlab-ci examples/workflows/gitlab-ci.yml
 	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
 
 .PHONY: knowledge
@@ -113,6 +115,10 @@ ENGINES ?= $(HOME)/.cache/checklistbot/engines
 test-engine: setup ## the tests against real servers (installs 5 GB into ENGINES once, half an hour; then a few minutes)
 	@sh scripts/make-engines.sh "$(ENGINES)"
 	@CHECKLISTBOT_ENGINES="$(ENGINES)" $(PY) -m pytest -m engine tests/engine $(TEST_ARGS)
+
+.PHONY: test-action
+test-action: setup ## each workflow of examples/workflows run by act, with GitHub on loopback (minutes)
+	@$(PY) -m pytest -m act tests/action $(TEST_ARGS)
 
 .PHONY: fuzz
 fuzz: setup ## the property tests with many more, random examples

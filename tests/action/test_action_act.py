@@ -108,7 +108,7 @@ class Runner:
         self.start(checkout, self.folder / "workflow.yml", "--eventpath", str(self.folder / "event.json"))
         self.step = json.loads((keep / "step.json").read_text("utf-8"))
 
-    def start(self, checkout: Path, workflow: Path, *more: str) -> int:
+    def start(self, checkout: Path, workflow: Path, *more: str, event: str = "pull_request") -> int:
         """Runs act and returns its exit code."""
         environment = {
             "PATH": str(self.programs),
@@ -116,7 +116,7 @@ class Runner:
             "XDG_CACHE_HOME": str(self.folder / "cache"),
             "LC_ALL": "C.UTF-8",
         }
-        command = [str(self.act), "pull_request", "--directory", str(checkout), "--workflows", str(workflow)]
+        command = [str(self.act), event, "--directory", str(checkout), "--workflows", str(workflow)]
         command += ["--platform", "ubuntu-latest=-self-hosted", "--secret", f"GITHUB_TOKEN={TOKEN}"]
         command += ["--local-repository", f"checklistbot/checklistbot@{PIN}={self.project}"]
         command += ["--env", f"GITHUB_API_URL={self.github.api_url}", "--env", f"GITHUB_SERVER_URL={self.git.url}"]
@@ -289,3 +289,124 @@ def test_own_workflow_on_the_example(runner: Runner) -> None:
     assert "Blocked, as it should" in runner.log
     assert runner.index.requests
     assert runner.github.bodies() == []
+
+
+# --- the workflows to copy, one by one (make test-action) -------------------------------------------------------------
+
+#: The commit that stands in examples/workflows for "the commit you have read".
+_READ = "0" * 40
+_STORE = """\
+name: stands for {name}
+inputs: {{name: {{default: ""}}, path: {{default: ""}}, sarif_file: {{default: ""}}, category: {{default: ""}},
+  if-no-files-found: {{default: ""}}, retention-days: {{default: ""}}}}
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      env: {{FROM: "{source}", TO: "{target}"}}
+      run: mkdir -p "$TO" && cp -R "$FROM"/. "$TO"
+"""
+
+
+def _stubs(runner: Runner) -> list[str]:
+    """Local stand-ins for the actions that act has not built in, as options of act."""
+    store, options = runner.folder / "store", []
+    wanted = {
+        "actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a": ("${{ inputs.path }}", str(store)),
+        "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c": (str(store), "${{ inputs.path }}"),
+    }
+    for number, (name, (source, target)) in enumerate(wanted.items()):
+        folder = runner.folder / f"stub{number}"
+        folder.mkdir()
+        (folder / "action.yml").write_text(_STORE.format(name=name, source=source, target=target), "utf-8")
+        options += ["--local-repository", f"{name}={folder}"]
+    sarif = runner.folder / "sarif"
+    (sarif / "upload-sarif").mkdir(parents=True)
+    text = _STORE.format(name="upload-sarif", source="", target="").partition("      env:")[0]
+    run = f'      env: {{FILE: "${{{{ inputs.sarif_file }}}}"}}\n      run: cp "$FILE" {runner.folder}/report.sarif\n'
+    (sarif / "upload-sarif" / "action.yml").write_text(text + run, "utf-8")
+    commit = "5595ccaf912efad79be6eef63a5619ff05969be3"
+    return [*options, "--local-repository", f"github/codeql-action@{commit}={sarif}"]
+
+
+def _example_run(runner: Runner, name: str, event: str, payload: dict[str, Any], checkout: Path) -> int:
+    """One run of examples/workflows/NAME as it stands; only the mirror's address is this machine's."""
+    text = (TOP / "examples" / "workflows" / name).read_text("utf-8")
+    workflow = runner.folder / name
+    workflow.write_text(text.replace("https://pypi-mirror.internal.example/simple", runner.index.url), "utf-8")
+    (runner.folder / "event.json").write_text(json.dumps(payload), "utf-8")
+    index = ["--env", f"PIP_INDEX_URL={runner.index.url}", "--env", f"UV_DEFAULT_INDEX={runner.index.url}"]
+    local = ["--local-repository", f"checklistbot/checklistbot@{_READ}={runner.project}", *_stubs(runner)]
+    local += ["--platform", "self-hosted=-self-hosted", "--platform", "llm-network=-self-hosted"]
+    return runner.start(
+        checkout, workflow, *index, *local, "--eventpath", str(runner.folder / "event.json"), event=event
+    )
+
+
+def _pull_payload(runner: Runner, checkout: Path) -> dict[str, Any]:
+    payload = _payload(_git(checkout, "rev-parse", "base"), _git(checkout, "rev-parse", "head"))
+    runner.github.pulls["octo/serving", 7].sha = payload["pull_request"]["head"]["sha"]
+    return payload
+
+
+@pytest.mark.act
+@pytest.mark.parametrize("name", ["same-repository.yml", "self-hosted.yml"])
+def test_example_for_pull_requests(runner: Runner, name: str) -> None:
+    checkout = _example(runner)
+    assert _example_run(runner, name, "pull_request", _pull_payload(runner, checkout), checkout) == 1, runner.log
+    (body,) = runner.github.bodies()
+    assert body.startswith("### ⛔ BLOCK")
+
+
+@pytest.mark.act
+def test_example_for_forks(runner: Runner) -> None:
+    checkout = _example(runner)
+    head = _git(checkout, "rev-parse", "head")
+    bare = runner.folder / "server" / "octo" / "serving"
+    _git(runner.folder, "clone", "--quiet", "--bare", str(checkout), str(bare))
+    _git(bare, "config", "uploadpack.allowReachableSHA1InWant", "true")
+    pull = runner.github.pulls["octo/serving", 7]
+    pull.owner, pull.sha, pull.base_sha, pull.repo_id = "mallory", head, _git(checkout, "rev-parse", "base"), 2
+    own = {"id": 1, "full_name": "octo/serving", "name": "serving", "owner": {"login": "octo"}}
+    run = {"id": 9, "event": "pull_request", "head_branch": "topic", "head_sha": head, "repository": own}
+    run |= {"head_repository": {"id": 2, "full_name": "mallory/serving", "owner": {"login": "mallory"}}}
+    payload = {"action": "completed", "workflow_run": run, "repository": own}
+    assert _example_run(runner, "fork.yml", "workflow_run", payload, checkout) == 0, runner.log
+    (body,) = runner.github.bodies()
+    assert body.startswith("### ⛔ BLOCK")
+    assert [run["conclusion"] for run in runner.github.checks.values()] == ["failure"]
+
+
+@pytest.mark.act
+def test_example_for_ticks(runner: Runner) -> None:
+    checkout = _example(runner)
+    stored = runner.github.put(runner.github.actors[TOKEN], "not ours")
+    payload = {"action": "edited", "issue": {"number": 7, "pull_request": {}}, "comment": {"id": stored.id}}
+    payload |= {"changes": {"body": {"from": "x"}}, "sender": {"login": "octo-reviewer"}}
+    assert _example_run(runner, "tick-gate.yml", "issue_comment", payload, checkout) == 0, runner.log
+    assert "nothing to do: not our comment" in runner.log
+
+
+@pytest.mark.act
+def test_example_by_night(runner: Runner) -> None:
+    checkout = _example(runner)
+    assert _example_run(runner, "nightly.yml", "schedule", {"schedule": "17 4 * * *"}, checkout) in (0, 1), runner.log
+    assert json.loads((runner.folder / "report.sarif").read_text("utf-8"))["runs"][0]["results"]
+    assert [issue["state"] for issue in runner.github.issues.values()] == ["open"], runner.log
+
+
+@pytest.mark.act
+def test_example_called_from_elsewhere(runner: Runner) -> None:
+    checkout = _example(runner)
+    folder = checkout / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    shutil.copy2(TOP / "examples" / "workflows" / "reusable.yml", folder / "checklistbot.yml")
+    caller = "on: [pull_request]\njobs:\n  checklistbot:\n    uses: ./.github/workflows/checklistbot.yml\n"
+    (runner.folder / "caller.yml").write_text(caller, "utf-8")
+    (runner.folder / "event.json").write_text(json.dumps(_pull_payload(runner, checkout)), "utf-8")
+    index = ["--env", f"PIP_INDEX_URL={runner.index.url}", "--env", f"UV_DEFAULT_INDEX={runner.index.url}"]
+    local = ["--local-repository", f"checklistbot/checklistbot@{_READ}={runner.project}"]
+    event = ["--eventpath", str(runner.folder / "event.json")]
+    assert runner.start(checkout, runner.folder / "caller.yml", *index, *local, *event) == 1, runner.log
+    (body,) = runner.github.bodies()
+    assert body.startswith("### ⛔ BLOCK")
