@@ -41,18 +41,29 @@ The gate in front of a self-hosted LLM: finds what a repository deploys, compare
 KV pool that the engine really has, knows which engine versions leak, and says so before the deploy."""
 _EXAMPLE: Final = """\
 Example:
-  checklistbot check .                      what would block a deploy of this work tree
-  checklistbot facts --log prefill.log      what a start-up log says
+  checklistbot check .                  what would block a deploy of this tree
+  checklistbot facts --log prefill.log  what a start-up log says
   checklistbot review --base main --head HEAD"""
 
 
 def top_help() -> str:
     """What ``checklistbot --help`` prints; made without the CLI library, so that it is there at once."""
     width = max(map(len, COMMANDS)) + 2
-    commands = "\n".join(f"  {name:{width}}{line}" for name, line in COMMANDS.items())
+    commands = "\n".join(_beside(name, line, width) for name, line in COMMANDS.items())
     options = "  --version   Show the version and exit.\n  -h, --help  Show this message and exit."
+    from checklistbot.report.columns import wrapped
+
+    about = "\n".join(wrapped(_ABOUT))
     usage = "Usage: checklistbot [OPTIONS] COMMAND [ARGS]..."
-    return f"{usage}\n\n{_ABOUT}\n\nOptions:\n{options}\n\nCommands:\n{commands}\n\n{_EXAMPLE}\n"
+    return f"{usage}\n\n{about}\n\nOptions:\n{options}\n\nCommands:\n{commands}\n\n{_EXAMPLE}\n"
+
+
+def _beside(name: str, text: str, left: int) -> str:
+    """The name, and beside it the text in as many lines as it needs."""
+    from checklistbot.report.columns import wrapped
+
+    lines = "\n".join(wrapped(text, " " * (left + 2)))
+    return f"  {name:{left}}{lines.lstrip()}"
 
 
 def build() -> click.Group:

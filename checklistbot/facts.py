@@ -60,6 +60,7 @@ class _Gathering:
     servers: list[tuple[Deployment, str]] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    not_started: list[tuple[str, str]] = field(default_factory=list)
 
 
 @record
@@ -100,7 +101,13 @@ def gather(
     named = _named(inputs or Inputs())
     if tree is None:
         members = [_finish(server) for server, _ in named.servers]
-        return Facts(tuple(members), digests(members), tuple(named.skipped), unread=tuple(named.unread))
+        return Facts(
+            tuple(members),
+            digests(members),
+            tuple(named.skipped),
+            unread=tuple(named.unread),
+            not_started=tuple(named.not_started),
+        )
     found = _discovered(tree, config, renderer)
     source = logs or LogSource(tree)
     skipped = list(found.skipped)
@@ -122,6 +129,7 @@ def gather(
         tuple(dict.fromkeys(skipped)),
         found.files_read,
         unread=tuple(named.unread),
+        not_started=tuple(named.not_started),
     )
 
 
@@ -215,6 +223,8 @@ def _read_log(path: str, gathering: _Gathering) -> Iterable[Deployment]:
     gathering.skipped += reading.skipped
     if reading.cut:
         gathering.unread.append(f"{path}: not read to its end ({_reasons(reading)}); give a shorter or a whole log")
+    fatal = {extra.fatal for extra in reading.extras.values() if extra.fatal}
+    gathering.not_started += [(path, why) for why in sorted(fatal)]
     if not reading.servers:
         gathering.skipped.append(Skipped(path, "no start-up lines of a known engine"))
     return reading.servers
@@ -262,7 +272,10 @@ def _observe(
             after = _join(deployment, servers, path, None, skipped, certain=True)
             deployment = _only_worse(deployment, after)
             skipped.append(
-                Skipped(path, "added or changed by this pull request: it counts only to the worse before it is merged")
+                Skipped(
+                    path,
+                    "added or changed by this pull request: before it is merged it can make a verdict worse, not better",
+                )
             )
     return deployment
 
@@ -349,9 +362,18 @@ def _join(
     if len(candidates) != 1:
         if servers:
             why = "several servers in it could be" if candidates else "no server in it can be"
-            skipped.append(Skipped(path, f"{why} {deployment.id}"))
+            skipped.append(Skipped(path, f"{why} {deployment.id}{_whose(servers)}"))
         return deployment
     return _with(deployment, candidates[0], newer, replace=certain)
+
+
+def _whose(servers: Sequence[Deployment]) -> str:
+    """What the log's servers are, so that the reader sees why they do not fit."""
+    said = dict.fromkeys(
+        f"{s.engine.text() or '?'} {_short(s.model) or _short(s.served_model_name) or '?'} ({s.role.value})"
+        for s in servers
+    )
+    return f"; it is of {', '.join(list(said)[:3])}"
 
 
 def _could_be(deployment: Deployment, server: Deployment) -> bool:

@@ -396,6 +396,7 @@ class Facts:
     """``facts/1``: everything learnt about one state of a repository. ``digests`` per "environment/group".
 
     ``unread`` are inputs that somebody named and that could not be read, one line each: the run ends with 3 (CONTRACTS).
+    ``not_started``: logs of the command line whose last start was refused, and why (a code: "no-memory", "context-does-not-fit").
     """
 
     deployments: tuple[Deployment, ...] = ()
@@ -404,6 +405,7 @@ class Facts:
     files_read: int = 0
     taken: str | None = None
     unread: tuple[str, ...] = ()
+    not_started: tuple[tuple[str, str], ...] = ()
 
     def groups(self) -> dict[tuple[str, str], tuple[Deployment, ...]]:
         """Deployments by (environment, group), in order of appearance."""

@@ -103,7 +103,12 @@ def _value(loader: Any, node: Any, path: str, name: str) -> Value:
         return Value(items, path, line, name)
     if node.tag.removeprefix("tag:yaml.org,2002:") not in _PLAIN_TAGS:
         raise UsageError(f"{path}:{line}: tags are not allowed here")
-    data = loader.construct_object(node)
+    try:
+        data = loader.construct_object(node)
+    except ValueError:
+        raise UsageError(
+            f"{path}:{line}: {name or 'a value'} is no date or number that exists; mend or quote it"
+        ) from None
     return Value(data if isinstance(data, (str, int, float, bool, date, type(None))) else node.value, path, line, name)
 
 

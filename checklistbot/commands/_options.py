@@ -6,6 +6,7 @@ import functools
 import os
 import posixpath
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from checklistbot.facts import Inputs
     from checklistbot.model import Check, Facts
 
+#: When the command began: this module is loaded with it.
+_STARTED = time.perf_counter()
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -61,7 +64,7 @@ _COMMON = (
     click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True),
     click.option("-q", "--quiet", is_flag=True, help="Only the result."),
     click.option(
-        "-v", "--verbose", count=True, help="Also what was skipped, and timings; -vv: requests without bodies."
+        "-v", "--verbose", count=True, help="Also what was skipped, and the time taken; -vv: requests without bodies."
     ),
 )
 _INPUTS = (
@@ -205,7 +208,9 @@ def _read_file(path: str) -> str:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror or 'no such file'})") from None
+        raise UsageError(
+            f"{path}: cannot be read ({error.strerror or 'no such file'}); --config names a file"
+        ) from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -260,7 +265,11 @@ def say_unread(lines: Iterable[str]) -> None:
 
 def tell(settings: Settings, skipped: tuple[Skipped, ...]) -> None:
     """What was not read, on standard error: under -v each, else one line that says how many."""
-    if not skipped or settings.quiet:
+    if settings.quiet:
+        return
+    if settings.verbose:
+        click.echo(f"took {time.perf_counter() - _STARTED:.2f} s", err=True)
+    if not skipped:
         return
     from checklistbot.encode import terminal
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
@@ -13,9 +12,9 @@ from checklistbot import knowledge, rules
 from checklistbot.commands import _options as shared
 from checklistbot.config import Config
 from checklistbot.model import UsageError
+from checklistbot.report.columns import columns, wrapped
 
 _AS_OF: Final = {"en": "Knowledge of", "ko": "지식 기준일"}
-_WIDTH: Final = 100
 
 
 @click.command(
@@ -43,13 +42,25 @@ def command(settings: shared.Settings, name: str | None) -> int:
 
 
 def _list(language: Literal["en", "ko"]) -> Iterator[str]:
-    width = max(map(len, rules.registry()))
+    width = max(map(len, rules.registry())) + 2
+    narrow = columns() < 2 * width
     for rule in rules.registry().values():
-        yield f"{rule.id:{width}}  {rule.summary[language]}"
+        yield from (
+            wrapped(f"{rule.id} {rule.summary[language]}", hanging="  ")
+            if narrow
+            else _row(rule.id, rule.summary[language], width)
+        )
     for advisory in knowledge.advisories().values():
         yield ""
         yield advisory.id
         yield from wrapped(advisory.summary[language], "  ")
+
+
+def _row(name: str, text: str, left: int) -> Iterator[str]:
+    """The id, and beside it the text in as many lines as it needs."""
+    first, *rest = wrapped(text, " " * left)
+    yield f"{name:{left}}{first.lstrip()}"
+    yield from rest
 
 
 def _rule(name: str, language: Literal["en", "ko"]) -> Iterator[str]:
@@ -76,19 +87,3 @@ def _page(paragraphs: Iterable[str], facts: Iterable[tuple[str, str]]) -> Iterat
     yield ""
     for label, value in facts:
         yield from wrapped(f"{label}: {value}", hanging="  ")
-
-
-def wrapped(text: str, indent: str = "", hanging: str | None = None) -> Iterator[str]:
-    """The text in lines of at most 100 columns, where a Korean letter takes two."""
-    line, room = indent, _WIDTH
-    for word in text.split():
-        if line.strip() and _columns(line) + 1 + _columns(word) > room:
-            yield line
-            line = indent if hanging is None else hanging
-        line = f"{line} {word}" if line.strip() else f"{line}{word}"
-    if line.strip():
-        yield line
-
-
-def _columns(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -53,8 +53,8 @@ Reason = Literal[
 ]
 SENTENCES: Final[dict[Reason, tuple[str, str]]] = {
     "no-key": (
-        "no key for this provider is set in the environment",
-        "이 제공자의 키가 환경 변수에 없습니다",
+        "no key for this provider is set in the environment; set OPENAI_API_KEY, ANTHROPIC_API_KEY or CHECKLISTBOT_LLM_KEY",
+        "이 제공자의 키가 환경 변수에 없습니다. OPENAI_API_KEY, ANTHROPIC_API_KEY, CHECKLISTBOT_LLM_KEY 중 하나를 설정하세요",
     ),
     "bad-url": (
         "the base URL is not allowed: https, or http on loopback, without credentials or query",
@@ -79,7 +79,10 @@ SENTENCES: Final[dict[Reason, tuple[str, str]]] = {
         "제공자가 리디렉션으로 응답했고, 리디렉션은 따라가지 않습니다",
     ),
     "too-large": ("the answer is larger than 256 KiB", "응답이 256 KiB보다 큽니다"),
-    "refused": ("the model refused to answer", "모델이 응답을 거절했습니다"),
+    "refused": (
+        "the model refused to answer; try another model (--model)",
+        "모델이 응답을 거절했습니다. --model로 다른 모델을 지정해 보세요",
+    ),
     "filtered": ("the provider's content filter stopped the answer", "제공자의 콘텐츠 필터가 응답을 막았습니다"),
     "truncated": ("the answer was cut off before its end", "응답이 끝나기 전에 잘렸습니다"),
     "empty": ("the answer is empty", "응답이 비어 있습니다"),

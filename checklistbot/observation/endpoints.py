@@ -64,7 +64,9 @@ def read_endpoint(
     if found:
         return EndpointReading(tuple(_unique(found)))
     if not any(answer is not None for answer in server.asked.values()):
-        raise InputError(f"--endpoint {server.url}: no answer within {SECONDS:.0f} s")
+        raise InputError(
+            f"--endpoint {server.url}: nothing answers there, refused or silent for up to {SECONDS:.0f} s; is the worker running and the port right?"
+        )
     raise InputError(f"--endpoint {server.url}: no engine is recognised there; name a worker's own address")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 
 from checklistbot import encode
 from checklistbot.model import Deployment, Fact, Facts
 from checklistbot.report import describe
+from checklistbot.report.columns import cells, columns, wrapped
 from checklistbot.report.words import Language, Line, Words, code, join, own
 
 _BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -26,13 +26,31 @@ def render_facts(facts: Facts, *, language: Language, color: bool = False) -> st
         rows = [(_text(label), _text(value), _text(source)) for label, value, source in _rows(deployment, words)]
         left, middle = (max((cells(row[i]) for row in rows), default=0) for i in (0, 1))
         for label, value, source in rows:
-            lines.append(f"  {_padded(label, left)}  {_padded(value, min(middle, 48))}  {dim}{source}{end}".rstrip())
+            lines += _row(_padded(label, left), _padded(value, min(middle, 48)), source, dim, end)
         lines.append("")
     if not facts.deployments:
-        lines.append(_text(words.line("headline.nothing", n=facts.files_read)))
+        nothing = words.line("headline.nothing", n=facts.files_read)
+        if facts.skipped or facts.unread or not facts.files_read:
+            nothing = words.line(
+                "headline.nothing_unread" if facts.skipped or facts.unread else "headline.nothing_plain"
+            )
+        lines.append(_text(nothing))
+    for path, why in facts.not_started:
+        lines += wrapped(_text(words.line("how.not_started", path=code(path), why=words.line(f"how.{why}"))))
     for entry in facts.skipped:
-        lines.append(f"{dim}{_text(words.line('unknown.skipped', path=code(entry.path), why=entry.reason))}{end}")
+        shown = wrapped(_text(words.line("unknown.skipped", path=code(entry.path), why=entry.reason)), hanging="  ")
+        lines += [f"{dim}{line}{end}" for line in shown]
     return "\n".join(lines).strip("\n") + "\n"
+
+
+def _row(label: str, value: str, source: str, dim: str, end: str) -> Iterator[str]:
+    """Label, value and source on one line; the source below where it does not fit."""
+    head = f"  {label}  {value}"
+    if cells(head) + 2 + cells(source) <= columns():
+        yield f"{head}  {dim}{source}{end}".rstrip()
+        return
+    yield from wrapped(head.rstrip()) if cells(head.rstrip()) > columns() else (head.rstrip(),)
+    yield from (f"{dim}{line}{end}" for line in wrapped(source, " " * 6))
 
 
 def _rows(deployment: Deployment, words: Words) -> Iterator[tuple[Line, Line, Line]]:
@@ -80,11 +98,6 @@ def _text(line: Line) -> str:
 
 def _shown(text: str) -> str:
     return encode.terminal(text, limit=1_000)
-
-
-def cells(text: str) -> int:
-    """Cells on a terminal: Korean letters take two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def _padded(text: str, width: int) -> str:

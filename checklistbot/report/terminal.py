@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from checklistbot import encode
 from checklistbot.model import Check, Facts, Finding, Item, Report
 from checklistbot.report import describe, facts_table
+from checklistbot.report.columns import columns
 from checklistbot.report.headline import headline, subject
 from checklistbot.report.view import Group, View, check_report, view, weight
 from checklistbot.report.words import Language, Line, Words, code, foreign, join, place
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _STYLES: Final = {"block": "bold red", "unknown": "bold yellow", "warn": "yellow", "note": "dim", "pass": "green"}
-WIDTH: Final = 100
 #: From this many groups on, and for this many, a check begins with a table.
 _OVERVIEW: Final = 2
 _MAX_ROWS: Final = 40
@@ -30,7 +30,7 @@ _COUNTED: Final = ("block", "unknown", "warn")
 
 
 def render_review(report: Report, *, language: Language, color: bool = False, width: int | None = None) -> str:
-    """The whole review as text for a terminal ``width`` cells wide (default 100), without colours unless asked."""
+    """The whole review as text for a terminal ``width`` cells wide (default: ``columns()``), without colours unless asked."""
     seen, words = view(report), Words(language)
     return _printed(
         [*_top(seen, words), *_groups(seen, words), *_checklist(report, words), *_foot(report, words)], color, width
@@ -63,7 +63,7 @@ def _printed(parts: Iterable[RenderableType], color: bool, width: int | None) ->
     out = StringIO()
     console: Console = Console(
         file=out,
-        width=width or WIDTH,
+        width=width or columns(),
         force_terminal=color,
         no_color=not color,
         color_system="standard" if color else None,

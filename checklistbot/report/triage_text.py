@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from checklistbot import encode
-from checklistbot.report.facts_text import cells
+from checklistbot.report.columns import cells, wrapped
 from checklistbot.report.words import Language, Line, Words, number, own
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ def render_triage(night: Triage, *, language: Language, color: bool = False) -> 
         lines += ["", _text(words.line("triage.do"), color)]
         for place, action in enumerate(night.containment, 1):
             values = {k: _filled(action.code, v) for k, v in action.parameters.items()}
-            lines.append(f"  {place}. {_text(words.line(f'triage.{action.code}', **values))}")
+            lines += wrapped(f"{place}. {_text(words.line(f'triage.{action.code}', **values))}", "  ", "     ")
     for entry in night.skipped:
-        lines.append(_text(words.line("unknown.skipped", path=entry.path, why=entry.reason)))
+        lines += wrapped(_text(words.line("unknown.skipped", path=entry.path, why=entry.reason)), hanging="  ")
     return "\n".join(_text(line, color) if not isinstance(line, str) else line for line in lines) + "\n"
 
 

@@ -98,7 +98,7 @@ def test_a_log_that_a_pull_request_changes_counts_only_to_the_worse(repository: 
         head = open_tree(repository)
         facts = gather(head, config, logs=LogSource(open_tree(repository, "base"), head))
         assert _by_role(facts)["prefill"].kv_pool_tokens.value == expected
-        assert any("only to the worse" in entry.reason for entry in facts.skipped)
+        assert any("worse, not better" in entry.reason for entry in facts.skipped)
 
 
 def test_a_log_that_is_new_in_the_pull_request_cannot_prove_that_it_fits(repository: Path) -> None:
