@@ -22,7 +22,8 @@ from checklistbot.probe.wire import Call, Transport
 #: SGLang's decode waits up to 300 s for a hand-off; only what is silent for longer hangs.
 OVER_DEADLINE: Final = 340.0
 _DEADLINE: Final = 900.0
-_SMALL: Final = 60.0
+#: A short request on a slow server: a CPU needs a minute for 500 tokens.
+_SMALL: Final = 180.0
 BUDGET: Final = 10_000_000
 #: Over-limit requests after which a failing run stops, if none has named a victim before.
 _ENOUGH: Final = 3
