@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from memory_tree import MemoryTree
 
@@ -215,6 +215,8 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@example("[ -z ")
+@example("[[ -n $X\nvllm serve m")
 @given(st.lists(_PIECES, max_size=25).map("".join))
 def test_any_text_is_walked(script: str) -> None:
     for launch in launches(script):

@@ -489,9 +489,11 @@ class Machine:
         if plain.startswith("(("):
             return self._arithmetic_truth(raw)
         double = plain.startswith("[[")
-        start = raw.plain.index("[") + (2 if double else 1)
-        end = raw.plain.rindex("]") - (1 if double else 0)
-        return self._evaluate(raw.slice(start, end), double)
+        start = raw.plain.find("[") + (2 if double else 1)
+        closing = raw.plain.rfind("]")
+        if closing < start:  # never closed: the parser made up the end
+            return UNKNOWN
+        return self._evaluate(raw.slice(start, closing - (1 if double else 0)), double)
 
     def _evaluate(self, inner: Text, double: bool) -> Truth:
         words: list[Text] = []
