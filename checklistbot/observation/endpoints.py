@@ -65,7 +65,7 @@ def read_endpoint(
         return EndpointReading(tuple(_unique(found)))
     if not any(answer is not None for answer in server.asked.values()):
         raise InputError(
-            f"--endpoint {server.url}: nothing answers there, refused or silent for up to {SECONDS:.0f} s; is the worker running and the port right?"
+            f"--endpoint {server.url}: no answer, refused or silent for up to {SECONDS:.0f} s; is the worker running and the port right?"
         )
     raise InputError(f"--endpoint {server.url}: no engine is recognised there; name a worker's own address")
 
