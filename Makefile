@@ -107,7 +107,7 @@ bench: $(STAMP)/run ## start-up times, CPU seconds of a review, SDK imports; che
 .PHONY: test-full
 test-full: setup ## what the probe finds, measured: faults, healthy servers, ablation, other tests (≤ 60 min)
 	@$(PY) scripts/test_full.py $(TEST_ARGS)
-	@CHECKLISTBOT_TEST_FULL=1 $(PY) -m pytest tests/scripts/test_scripts_matrix.py
+	@CHECKLISTBOT_TEST_FULL=1 $(PY) -m pytest tests/scripts/test_scripts_matrix.py tests/llm/test_llm_hostile_answers.py
 
 # Real servers, each in an environment of its own outside of .venv: vLLM on the CPU, SGLang's router, llama.cpp's server.
 ENGINES ?= $(HOME)/.cache/checklistbot/engines
