@@ -81,7 +81,7 @@ SENTENCES: Final[dict[Reason, tuple[str, str]]] = {
     "too-large": ("the answer is larger than 256 KiB", "응답이 256 KiB보다 큽니다"),
     "refused": (
         "the model refused to answer; try another model (--model)",
-        "모델이 응답을 거절했습니다. --model로 다른 모델을 지정해 보세요",
+        "모델이 응답을 거부했습니다. --model로 다른 모델을 지정해 보세요",
     ),
     "filtered": ("the provider's content filter stopped the answer", "제공자의 콘텐츠 필터가 응답을 막았습니다"),
     "truncated": ("the answer was cut off before its end", "응답이 끝나기 전에 잘렸습니다"),

@@ -33,7 +33,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
     "ko": {
         "allowed": "{variable} 때문에 모델 한도{limit}를 넘는 컨텍스트 길이로도 서버가 기동합니다. 그 너머의 위치에서는 틀린 텍스트나 NaN이 나옵니다. 대신 RoPE 설정"
         "(--hf-overrides, --json-model-override-args)으로 모델을 확장하고 이 변수는 빼세요.",
-        "refused": "선언은 {context} 토큰인데 공개된 모델 설정은 {model} 토큰입니다. 배포본의 설정을 고치지 않았다면 엔진이 기동하지 않습니다.",
+        "refused": "선언은 {context} 토큰인데 공개된 모델 설정은 {model} 토큰입니다. 배포한 모델의 설정을 고치지 않았다면 엔진이 기동하지 않습니다.",
     },
 }
 

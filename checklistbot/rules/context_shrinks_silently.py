@@ -29,7 +29,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
     },
     "ko": {
         "served": "선언은 {context} 토큰, 실제 서빙은 {served} 토큰으로 {missing} 토큰 짧습니다.",
-        "may": "{engine}은(는) 기동할 때 한도를 KV 풀에 맞춰 낮추고 로그만 남깁니다. 시작 로그의 길이를 선언한 길이와 비교하세요{fail}.",
+        "may": "{engine}은(는) 기동할 때 한도를 KV 풀에 맞춰 낮추고 로그만 남깁니다. 기동 로그의 길이를 선언한 길이와 비교하세요{fail}.",
         "fail": ". 또는 --fail_fast_on_attention_window_too_large를 켜서 기동을 멈추게 하세요",
     },
 }

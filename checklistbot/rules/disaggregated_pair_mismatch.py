@@ -41,10 +41,10 @@ _TITLE: Final[dict[Language, dict[str, str]]] = {
     },
     "ko": {
         "leak": "긴 프롬프트에 다른 고객의 텍스트가 응답으로 나갈 수 있습니다",
-        "hang": "긴 프롬프트가 멈춥니다. prefill이 거절한 요청을 decode가 계속 기다립니다",
-        "error": "prefill이 받은 프롬프트를 decode가 거절합니다",
+        "hang": "긴 프롬프트가 멈춥니다. prefill이 거부한 요청을 decode가 계속 기다립니다",
+        "error": "prefill이 받은 프롬프트를 decode가 거부합니다",
         "differs": "prefill과 decode의 설정이 다릅니다: {what}",
-        "pass": "prefill과 decode가 거절하는 길이가 같습니다",
+        "pass": "prefill과 decode가 거부하는 길이가 같습니다",
     },
 }
 _MESSAGE: Final[dict[Language, dict[str, str]]] = {
@@ -62,15 +62,15 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "limited": "The gateway in front rejects prompts above {limit} tokens (said in the config), so such prompts do not arrive.",
     },
     "ko": {
-        "leak": "prefill은 {prefill} 토큰부터, decode는 {decode} 토큰부터 거절합니다. {stopped} 미만의 {engine}에서는 {low}–{high} 토큰 프롬프트가 그대로 "
+        "leak": "prefill은 {prefill} 토큰부터, decode는 {decode} 토큰부터 거부합니다. {stopped} 미만의 {engine}에서는 {low}–{high} 토큰 프롬프트가 그대로 "
         "넘어가 다른 요청의 페이지로 답하게 되고, 상태 코드는 200입니다.",
-        "hang": "prefill은 {prefill} 토큰부터, decode는 {decode} 토큰부터 거절합니다. {low}–{high} 토큰 프롬프트는 오지 않을 KV를 전송 시간 초과(기본 300초)까지 기다립니다.",
-        "unsure": "prefill은 {prefill} 토큰부터, decode는 {decode} 토큰부터 거절합니다. {low}–{high} 토큰 프롬프트가 어떻게 되는지는 버전에 달려 있습니다. "
+        "hang": "prefill은 {prefill} 토큰부터, decode는 {decode} 토큰부터 거부합니다. {low}–{high} 토큰 프롬프트는 오지 않을 KV를 전송 시간 초과(기본 300초)까지 기다립니다.",
+        "unsure": "prefill은 {prefill} 토큰부터, decode는 {decode} 토큰부터 거부합니다. {low}–{high} 토큰 프롬프트가 어떻게 되는지는 버전에 달려 있습니다. "
         "{stopped} 미만이면 다른 요청의 페이지로 답합니다.",
-        "error": "prefill은 {prefill_last} 토큰까지 받지만 decode는 {decode} 토큰부터 거절합니다. prefill이 끝난 뒤에 오류가 납니다.",
+        "error": "prefill은 {prefill_last} 토큰까지 받지만 decode는 {decode} 토큰부터 거부합니다. prefill이 끝난 뒤에 오류가 납니다.",
         "differs": "prefill은 {a}, decode는 {b}입니다. 페이지는 두 역할 사이에서 그대로 복사됩니다.",
-        "pass": "두 역할 모두 {prefill} 토큰부터 거절합니다.",
-        "limited": "앞단 게이트웨이가 {limit} 토큰이 넘는 프롬프트를 거절하므로(설정에 적힌 내용) 그런 프롬프트는 도착하지 않습니다.",
+        "pass": "두 역할 모두 {prefill} 토큰부터 거부합니다.",
+        "limited": "앞단 게이트웨이가 {limit} 토큰이 넘는 프롬프트를 거부하므로(설정에 적힌 내용) 그런 프롬프트는 도착하지 않습니다.",
     },
 }
 _NAMES: Final[dict[Language, dict[str, str]]] = {
@@ -270,7 +270,7 @@ RULE = Rule(
     ID,
     {
         "en": "Prefill and decode of one group reject different prompt lengths, or differ in model, version, page size or KV dtype.",
-        "ko": "한 그룹의 prefill과 decode가 거절하는 프롬프트 길이가 다르거나 모델, 버전, 페이지 크기, KV 자료형이 다릅니다.",
+        "ko": "한 그룹의 prefill과 decode가 거부하는 프롬프트 길이가 다르거나 모델, 버전, 페이지 크기, KV 자료형이 다릅니다.",
     },
     evaluate,
     compare=_compare,
@@ -293,10 +293,10 @@ RULE = Rule(
             "With upstream_limit in .checklistbot.yml below the window the leak warns instead of blocking.",
         ),
         "ko": (
-            "각 역할은 min(컨텍스트 길이, KV 풀) − 6 토큰부터 프롬프트를 거절합니다(SGLang). 비교할 것은 풀이 아니라 이 길이입니다. 두 역할의 풀은 "
+            "각 역할은 min(컨텍스트 길이, KV 풀) − 6 토큰부터 프롬프트를 거부합니다(SGLang). 비교할 것은 풀이 아니라 이 길이입니다. 두 역할의 풀은 "
             "늘 다르지만, 둘 다 충분히 크면 "
             "한도는 같습니다.",
-            "decode가 prefill보다 더 긴 프롬프트를 받으면, 두 길이 사이의 프롬프트는 prefill이 거절하고 decode는 받아들입니다. SGLang 0.5.20 미만에서는 prefill이 거절한 요청을 "
+            "decode가 prefill보다 더 긴 프롬프트를 받으면, 두 길이 사이의 프롬프트는 prefill이 거부하고 decode는 받아들입니다. SGLang 0.5.20 미만에서는 prefill이 거부한 요청을 "
             "그대로 넘기고 decode가 다른 요청의 페이지로 답합니다. 두 한도가 모두 선언되거나 관측되었으면 차단하고, 아니면 경고합니다. 0.5.20부터는 전송 시간 초과까지 멈춰 "
             "있으므로 경고합니다.",
             "decode가 더 짧게 받으면 prefill이 끝난 뒤에 요청이 실패하므로 경고합니다. 모델, 릴리스, 페이지 크기, KV 자료형이 두 역할에서 다를 때도 경고합니다. 페이지가 그대로 "

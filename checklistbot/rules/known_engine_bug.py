@@ -46,7 +46,7 @@ _MISSING: Final[dict[Language, dict[str, str]]] = {
     "ko": {
         "version": "실행 중인 릴리스", "model": "모델", "model_family": "모델의 어텐션 종류", "multimodal": "모델이 이미지를 받는지",
         "kv_heads_below": "모델의 KV 헤드 수와 두 역할의 텐서 병렬 크기", "capacity": "KV 풀과 컨텍스트 길이",
-        "pair": "다른 역할의 설정", "flags": "옵션 값", "env": "환경 변수 값", "hardware": "GPU", "replicas": "복제본 수",
+        "pair": "다른 역할의 설정", "flags": "옵션 값", "env": "환경 변수 값", "hardware": "GPU", "replicas": "레플리카 수",
         "role": "역할", "kv_connector": "KV 커넥터", "kv_transfer": "KV 전송 설정", "kv_transfer_extra": "KV 전송 설정",
         "transfer_backend": "전송 백엔드", "kv_cache_dtype": "KV 자료형", "speculative": "추측 디코딩 방식",
         "parallel": "파이프라인 병렬 크기", "engine_versions": "실행 중인 릴리스", "policy": "여러 테넌트가 엔진을 함께 쓰는지",

@@ -95,8 +95,8 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "fits": "KV 풀은 {pool} 토큰({how}), 요청 하나에 약속된 길이는 {context} 토큰입니다.",
         "override": "VLLM_ALLOW_INSUFFICIENT_KV_CACHE를 켜면 KV 풀이 컨텍스트 길이보다 작아도 기동 오류 대신 경고만 냅니다. 그 뒤 들어가지 않는 요청이 오면 "
         "/health는 정상인 채로 엔진 전체가 멈춥니다.",
-        "leak": "이 prefill 워커는 {rejected} 토큰 이상인 프롬프트를 거절하면서도 그대로 넘기고, decode는 다른 요청이 남긴 페이지로 상태 코드 200과 함께 답합니다.",
-        "maybe-leak": "이 워커는 {rejected} 토큰 이상인 프롬프트를 거절합니다. 거절한 요청을 넘기는 버전(SGLang 0.5.20 미만)이라면 다른 요청이 남긴 페이지로 답하게 됩니다.",
+        "leak": "이 prefill 워커는 {rejected} 토큰 이상인 프롬프트를 거부하면서도 그대로 넘기고, decode는 다른 요청이 남긴 페이지로 상태 코드 200과 함께 답합니다.",
+        "maybe-leak": "이 워커는 {rejected} 토큰 이상인 프롬프트를 거부합니다. 거부한 요청을 넘기는 버전(SGLang 0.5.20 미만)이라면 다른 요청이 남긴 페이지로 답하게 됩니다.",
         "refused": "{rejected} 토큰 이상인 프롬프트에는 오류로 응답합니다.",
         "pair-refused": "{rejected} 토큰 이상인 프롬프트에는 오류로 응답하거나, 전송 시간 초과(기본 300초)까지 다른 역할을 기다립니다.",
         "no-start": "이 설정으로는 엔진이 기동하지 않습니다.",
@@ -105,7 +105,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "plain": "KV 풀보다 큰 요청은 처리할 수 없습니다.",
         "shrinks": "엔진은 오류 없이 기동하고 자체 한도를 KV 풀에 맞춰 낮춥니다.",
         "derived": "컨텍스트 길이를 선언한 곳이 없어 엔진이 모델에서 가져온 값입니다. KV 풀이 담을 수 있는 길이로 고정하세요.",
-        "limited": "앞단 게이트웨이가 {limit} 토큰이 넘는 프롬프트를 거절하므로(설정에 적힌 내용) 그런 프롬프트는 도착하지 않습니다.",
+        "limited": "앞단 게이트웨이가 {limit} 토큰이 넘는 프롬프트를 거부하므로(설정에 적힌 내용) 그런 프롬프트는 도착하지 않습니다.",
         "unsure": "이 값은 블록 수 × 블록 크기입니다. 하이브리드 모델과 일부 어텐션 백엔드는 다르게 세므로 증거는 아닙니다.",
         "sharded": "KV 샤딩 때문에 한도에 곱해지는 배수를 알 수 없어 증거로 쓸 수 없습니다.",
         "wait": "이런 요청은 받아들여진 뒤 끝없이 대기할 수 있고, 뒤따르는 요청도 함께 막힙니다.",
@@ -120,7 +120,7 @@ _HOW: Final[dict[Language, dict[str, str]]] = {
 }  # fmt: skip
 _FIX_CAP: Final[dict[Language, str]] = {
     "en": "Raise the cap to hold {context}, or set the context length below {safe} on every role of {group}; a start-up log tells the real pool.",
-    "ko": "상한을 {context} 토큰 이상으로 올리거나 {group}의 모든 역할에서 컨텍스트 길이를 {safe} 미만으로 낮추세요. 실제 풀은 시작 로그에서 알 수 있습니다.",
+    "ko": "상한을 {context} 토큰 이상으로 올리거나 {group}의 모든 역할에서 컨텍스트 길이를 {safe} 미만으로 낮추세요. 실제 풀은 기동 로그에서 알 수 있습니다.",
 }
 _FIX: Final[dict[Language, str]] = {
     "en": "Set the context length to {safe} on every role of {group} (smallest pool − page − reserve), or give the pool room for {context}.",
@@ -385,7 +385,7 @@ RULE = Rule(
             "With upstream_limit in .checklistbot.yml below the first rejected length the finding warns instead of blocking.",
         ),
         "ko": (
-            "요청 하나는 컨텍스트 길이만큼 길 수 있고, 그만큼의 KV 풀이 엔진 복제본 하나(DP 랭크 하나)에, 역할마다 필요합니다. 풀 크기는 엔진이 알려 주는 값(시작 로그, 지표, "
+            "요청 하나는 컨텍스트 길이만큼 길 수 있고, 그만큼의 KV 풀이 엔진 레플리카 하나(DP 랭크 하나)에, 역할마다 필요합니다. 풀 크기는 엔진이 알려 주는 값(기동 로그, 메트릭, "
             "서버 응답)으로 비교하고, 없으면 선언된 상한을 씁니다. 상한은 풀이 너무 작다는 것만 증명할 수 있습니다.",
             "풀이 관측되었거나(관측이 지금 설정과 맞을 때) 상한이 있고 컨텍스트 길이가 선언되어 있으면 차단합니다. 엔진이 모델에서 가져온 컨텍스트 길이는 아무도 약속하지 않은 "
             "값이므로 경고합니다. vLLM은 기동 자체를 거부하므로 두 경우 모두 차단합니다. --num-gpu-blocks-override × 블록 크기는 고정된 풀입니다. 하이브리드 모델이나 "
@@ -393,7 +393,7 @@ RULE = Rule(
             "최대 길이 요청이 들어가지만 여유가 없으면 경고합니다. SGLang은 한 페이지가 더 필요하고(0.5.11부터), decode는 --num-reserved-decode-tokens(512)도 "
             "필요합니다. 0.29 이전의 vLLM은 절대 비지 않는 블록 하나를 계산에서 빠뜨립니다. 슬라이딩 윈도 레이어가 있는 모델에서는 SGLang에 풀이 하나 더 있고, "
             "윈도와 페이지, decode에서는 예약분까지 담아야 합니다.",
-            ".checklistbot.yml의 upstream_limit이 처음 거절되는 길이보다 작으면 차단 대신 경고합니다.",
+            ".checklistbot.yml의 upstream_limit이 처음 거부되는 길이보다 작으면 차단 대신 경고합니다.",
         ),
     },
 )

@@ -64,7 +64,7 @@ RULE = Rule(
         ),
         "ko": (
             "관측했거나 예측한 풀에 대한 참고입니다. 아예 모르는 경우는 kv-pool-unknown이 다룹니다. vLLM에서는 --kv-cache-memory-bytes(0.10.2 "
-            "이상)를 주면 다른 것이 바뀌어도 모든 복제본의 풀이 같습니다. SGLang의 풀은 --max-total-tokens와 "
+            "이상)를 주면 다른 것이 바뀌어도 모든 레플리카의 풀이 같습니다. SGLang의 풀은 --max-total-tokens와 "
             "메모리에 들어가는 크기 중 작은 쪽입니다.",
         ),
     },

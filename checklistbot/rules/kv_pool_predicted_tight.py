@@ -22,7 +22,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "before the deploy.",
     },
     "ko": {
-        "predicted": "예측한 KV 풀은 {pool} 토큰({low}–{high})이고, {context} 토큰짜리 요청에는 {needs} 토큰이 필요합니다. 예측은 증거가 아닙니다. 시작 로그로 풀을 "
+        "predicted": "예측한 KV 풀은 {pool} 토큰({low}–{high})이고, {context} 토큰짜리 요청에는 {needs} 토큰이 필요합니다. 예측은 증거가 아닙니다. 기동 로그로 풀을 "
         "측정하거나 컨텍스트 길이를 낮추세요.",
         "stale": "{stale} 값이 바뀌기 전의 KV 풀은 {pool} 토큰({source})이었고, {context} 토큰짜리 요청에는 {needs} 토큰이 필요합니다. 배포 전에 로그를 새로 받으세요.",
     },

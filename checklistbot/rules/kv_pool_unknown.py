@@ -16,7 +16,7 @@ _ENGINES: Final = ("sglang", "vllm", "tensorrt-llm", "lmdeploy", "tgi")
 
 _TITLE: Final[dict[Language, str]] = {
     "en": "{role}KV pool is not known, so the context length is not proven to fit",
-    "ko": "{role}KV 풀 크기를 알 수 없어 컨텍스트 길이가 들어간다고 증명하지 못했습니다",
+    "ko": "{role}KV 풀 크기를 몰라 이 컨텍스트 길이를 수용하는지 확인할 수 없습니다",
 }
 _MESSAGE: Final[dict[Language, dict[str, str]]] = {
     "en": {
@@ -35,7 +35,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "upper": "선언된 상한 {pool} 토큰은 상한일 뿐입니다. 엔진은 이 값과 메모리에 들어가는 크기 중 작은 쪽을 씁니다.",
         "stale": "{pool} 토큰({source})은 다른 설정에서 얻은 값입니다. 그 뒤 {stale} 값이 바뀌었습니다.",
         "predicted": "{pool} 토큰은 예측값이며 측정한 값이 아닙니다.",
-        "mend": ".checklistbot.yml의 deployments: logs: 에 워커의 시작 로그를 적거나(--log FILE), 실행 중인 워커의 주소를 주세요(--endpoint URL).",
+        "mend": ".checklistbot.yml의 deployments: logs: 에 워커의 기동 로그를 적거나(--log FILE), 실행 중인 워커의 주소를 주세요(--endpoint URL).",
         "mend-vllm": "또는 --kv-cache-memory-bytes로 풀을 고정하세요.",
     },
 }
@@ -134,7 +134,7 @@ RULE = Rule(
         "ko": (
             "KV 풀 크기가 적힌 저장소는 거의 없습니다. 엔진이 기동할 때 계산하기 때문입니다. 이 값을 모르면 최대 길이 요청이 들어간다고 증명할 수 "
             "없으므로 보고서는 녹색이 아닙니다.",
-            "워커의 시작 로그(.checklistbot.yml의 logs: 또는 --log), 실행 중인 워커(endpoints:, --endpoint, 스냅샷을 --observed로)에서 알아내거나 고정할 수 있습니다(vLLM은 "
+            "워커의 기동 로그(.checklistbot.yml의 logs: 또는 --log), 실행 중인 워커(endpoints:, --endpoint, 스냅샷을 --observed로)에서 알아내거나 고정할 수 있습니다(vLLM은 "
             "--kv-cache-memory-bytes). SGLang의 --max-total-tokens는 상한일 뿐입니다.",
             "관측값이 밝힌 입력이나, 로그 이후 Git에서 바뀐 입력이 배포 설정과 다르면 그 관측은 낡은 것이며 예측으로 칩니다.",
         ),

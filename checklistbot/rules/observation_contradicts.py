@@ -92,7 +92,7 @@ RULE = Rule(
     ID,
     {
         "en": "A start-up log or a live server shows another context length than the manifest it belongs to.",
-        "ko": "시작 로그나 실행 중인 서버의 컨텍스트 길이가 매니페스트와 다릅니다.",
+        "ko": "기동 로그나 실행 중인 서버의 컨텍스트 길이가 매니페스트와 다릅니다.",
     },
     evaluate,
     compare,

@@ -52,7 +52,7 @@ _WHY: Final[dict[Language, dict[str, str]]] = {
 }
 _THEN: Final[dict[Language, str]] = {
     "en": "Take a new start-up log before the deploy.",
-    "ko": "배포 전에 시작 로그를 새로 받으세요.",
+    "ko": "배포 전에 기동 로그를 새로 받으세요.",
 }
 _WIDTHS: Final = {
     "fp4": 4,

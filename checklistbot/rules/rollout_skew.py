@@ -27,7 +27,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
         "old ones.",
     },
     "ko": {
-        "handoff": "SGLang 0.5.20 미만에서는 prefill이 거절된 요청을 그대로 넘기고, SGLang은 짝의 릴리스를 비교하지 않습니다. prefill을 먼저, decode를 "
+        "handoff": "SGLang 0.5.20 미만에서는 prefill이 거부된 요청을 그대로 넘기고, SGLang은 짝의 릴리스를 비교하지 않습니다. prefill을 먼저, decode를 "
         "나중에 올리세요. 또는 새 쌍을 "
         "통째로 띄우고 옛 쌍을 비우세요.",
         "sglang": "SGLang은 짝의 릴리스를 비교하지 않고, 릴리스 사이의 전송 형식도 보장되지 않습니다. 새 쌍을 통째로 띄우고 옛 쌍을 비우세요. 어렵다면 prefill부터 올리세요.",

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize(
     ("language", "passes", "fails", "whose"),
-    [("en", "PASS", "FAIL", "'s canary came back"), ("ko", "통과", "실패", "카나리아")],
+    [("en", "PASS", "FAIL", "'s canary came back"), ("ko", "통과", "실패", "카나리")],
 )
 def test_the_incident_is_replayed(language: str, passes: str, fails: str, whose: str) -> None:
     command = [sys.executable, "-m", "checklistbot", "demo", "--scale", "64", "--lang", language]
