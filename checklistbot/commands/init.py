@@ -38,7 +38,7 @@ _WORKFLOW: Final = """\
 name: checklistbot
 on:
   pull_request:
-    types: [opened, synchronize, reopened, ready_for_review, labeled, edited]
+    types: [opened, synchronize, reopened, ready_for_review, labeled, unlabeled, edited]
 permissions: {}
 concurrency:
   group: checklistbot-${{ github.event.pull_request.number }}
