@@ -299,7 +299,7 @@ def test_a_refusal_is_one(text: str, facts: Facts, check: Check) -> None:
     assert answer.parse(text).kind == "refused"
     drafted, use = checklist.from_response(text, facts, check, language="ko")
     assert (drafted.origin, use.status) == ("builtin", "failed")
-    assert use.reason == "모델이 응답을 거절했습니다"
+    assert (use.reason or "").startswith("모델이 응답을 거부했습니다")
 
 
 def test_a_checklist_that_starts_politely_is_no_refusal() -> None:

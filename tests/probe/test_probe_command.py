@@ -108,7 +108,11 @@ def test_kept_text_is_private_and_elsewhere(leaking: str, tmp_path: Path) -> Non
     done = run(leaking, *OWN, "--keep-text", "-q", cwd=tmp_path, HOME=str(tmp_path / "home"))
     path = Path(done.stderr.split(" are kept in ")[1].split(";")[0])
     assert path.is_relative_to(tmp_path / "home")
-    assert (path.stat().st_mode & 0o777, "phrase" in path.read_text()) == (0o600, True)
+    assert path.stat().st_mode & 0o777 == 0o600
+    # Whose text the pages still hold depends on the moment.
+    texts = [reply["text"] for reply in json.loads(path.read_text("utf-8"))]
+    assert texts
+    assert not any(text in done.stdout + done.stderr for text in texts if text.strip())
 
 
 def test_a_pull_requests_own_config_opens_no_public_host() -> None:
