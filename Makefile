@@ -70,7 +70,7 @@ review: $(STAMP)/run ## the main job on the example: a pull request that must be
 
 .PHONY: test
 test: setup ## all tests
-	@$(PY) -m pytest -n 2 --dist worksteal $(TEST_ARGS)
+	@$(PY) -m pytest -n 3 --dist worksteal $(TEST_ARGS)
 
 EXAMPLES := $(patsubst %,examples/workflows/%.yml,fork nightly reusable same-repository self-hosted tick-gate)
 .PHONY: lint
