@@ -138,10 +138,50 @@ _CURL_REFUSED = pattern(
     r"-[a-zA-Z]*[oOTKxDcnFE].*|--(?:output|upload|config|proxy|preproxy|netrc|remote|dump|cookie|form|unix|connect-to|resolve|doh|socks|cert).*"
 )
 _HOST = pattern(r"https?://([^/\s\"'?#]*)", re.IGNORECASE)
-_HERE = pattern(
-    r"(?:\$\{?[A-Za-z_][A-Za-z0-9_]*\}?|localhost|127\.0\.0\.1|\[::1\]|<[a-z -]{1,30}>)(?::(?:\d{1,5}|\$\{?[A-Za-z_]\w*\}?))?"
-)
+_HERE_TEXT: Final = r"(?:\$\{?[A-Za-z_][A-Za-z0-9_]*\}?|localhost|127\.0\.0\.1|\[::1\]|<[a-z -]{1,30}>)(?::(?:\d{1,5}|\$\{?[A-Za-z_]\w*\}?))?"
+_HERE = pattern(_HERE_TEXT)
 _SECRET_VARIABLE = pattern(r"\$\{?\w*(?:KEY|TOKEN|SECRET|PASSW|CREDENTIAL)", re.IGNORECASE)
+
+
+#: An address on this machine or in a variable of the reader's, and its path.
+_ADDRESS = pattern(rf"(?:https?://)?{_HERE_TEXT}((?:/[^?#]*)?)(?:[?#].*)?", re.IGNORECASE)
+#: What engines answer without changing anything; a GET of /flush_cache or /sleep does change something (facts: sglang.md, vllm.md).
+_READ_PATHS: Final = frozenset(
+    [
+        "/",
+        "/health",
+        "/health_generate",
+        "/healthz",
+        "/livez",
+        "/readyz",
+        "/ready",
+        "/live",
+        "/ping",
+        "/load",
+        "/metrics",
+        "/version",
+        "/v1/models",
+        "/models",
+        "/server_info",
+        "/get_server_info",
+        "/model_info",
+        "/get_model_info",
+        "/v1/loads",
+        "/get_load",
+        "/props",
+        "/slots",
+        "/info",
+        "/api/ps",
+        "/api/version",
+        "/api/tags",
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/generate",
+        "/tokenize",
+        "/v1/tokenize",
+        "/is_sleeping",
+    ]
+)
 
 
 def reads_only(command: str) -> bool:
@@ -210,7 +250,41 @@ def _curl_reads(arguments: list[str]) -> bool:
         )
         if bare and not argument.startswith("-"):
             return False
+        if before not in _WITH_TEXT and not _address_reads(argument):
+            return False
     return True
+
+
+#: curl options whose value is no address.
+_WITH_TEXT: Final = frozenset(
+    [
+        "-H",
+        "--header",
+        "-d",
+        "--data",
+        "--data-raw",
+        "--json",
+        "-X",
+        "--request",
+        "-m",
+        "--max-time",
+        "-w",
+        "--write-out",
+        "-A",
+        "--user-agent",
+    ]
+)
+
+
+def _address_reads(argument: str) -> bool:
+    """True for what is no address, and for an address whose path only reads."""
+    argument = argument.removeprefix("--url=")
+    found = _ADDRESS.fullmatch(argument)
+    if found is None:
+        return not (
+            argument.startswith(("$", "<", "[", "/")) or "://" in argument or argument.lower().startswith("localhost")
+        )
+    return (found[1].rstrip("/") or "/") in _READ_PATHS
 
 
 # --- all of it ---------------------------------------------------------------------------------------------------------
