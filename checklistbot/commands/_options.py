@@ -7,7 +7,7 @@ import os
 import posixpath
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,7 +21,10 @@ from checklistbot.model import NOTHING_ON_STDIN, InputError, Skipped, UsageError
 from checklistbot.record import record
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from checklistbot.checklist.own import Own
+    from checklistbot.discovery.render import Kind, Renderer
     from checklistbot.discovery.tree import Tree
     from checklistbot.facts import Inputs
     from checklistbot.model import Check, Facts
@@ -278,3 +281,15 @@ def tell(settings: Settings, skipped: tuple[Skipped, ...]) -> None:
             click.echo(f"skipped: {terminal(entry.path)}: {terminal(entry.reason)}", err=True)
     else:
         click.echo(f"not read: {len(skipped)} input(s), see -v", err=True)
+
+
+def rendering(kind: Kind | None, environ: Mapping[str, str]) -> AbstractContextManager[Renderer | None]:
+    """The renderer that --render asks for; without it not even its module is loaded."""
+    from contextlib import nullcontext
+
+    if kind is None:
+        return nullcontext()
+    from checklistbot.commands._live import from_fork
+    from checklistbot.discovery.render import renderer
+
+    return renderer(kind, environ, fork=from_fork(environ))

@@ -61,14 +61,12 @@ def command(
 
     from checklistbot import rules
     from checklistbot.changes import renamed
-    from checklistbot.commands._live import from_fork
-    from checklistbot.discovery.render import renderer
     from checklistbot.facts import LiveSource, gather
     from checklistbot.history import changed_between
 
     tree = shared.open_path(path, named, rev)
     config = shared.read_config(settings.config, tree)
-    with renderer(render, os.environ, fork=render is not None and from_fork(os.environ)) as made:
+    with shared.rendering(render, os.environ) as made:
         before, sources = _base(path, base, config, tree, made)
         live = _endpoints(settings, config, named, sources.base)
         # What runs is what the base says, as far as it is known here: a changed input makes what it told older than the change.

@@ -8,9 +8,10 @@ from typing import Final, Literal
 
 import click
 
-from checklistbot import knowledge, rules
+from checklistbot import rules
 from checklistbot.commands import _options as shared
 from checklistbot.config import Config
+from checklistbot.knowledge.advisory import advisories
 from checklistbot.model import UsageError
 from checklistbot.report.columns import columns, wrapped
 
@@ -31,10 +32,10 @@ def command(settings: shared.Settings, name: str | None) -> int:
         click.echo("\n".join(_list(language)))
     elif name in rules.registry():
         click.echo("\n".join(_rule(name, language)))
-    elif name in knowledge.advisories():
+    elif name in advisories():
         click.echo("\n".join(_advisory(name, language)))
     else:
-        close = difflib.get_close_matches(name, [*rules.registry(), *knowledge.advisories()], 1)
+        close = difflib.get_close_matches(name, [*rules.registry(), *advisories()], 1)
         raise UsageError(
             f"no rule or advisory has that id{f'; did you mean {close[0]}?' if close else '; see checklistbot explain'}"
         )
@@ -50,7 +51,7 @@ def _list(language: Literal["en", "ko"]) -> Iterator[str]:
             if narrow
             else _row(rule.id, rule.summary[language], width)
         )
-    for advisory in knowledge.advisories().values():
+    for advisory in advisories().values():
         yield ""
         yield advisory.id
         yield from wrapped(advisory.summary[language], "  ")
@@ -74,7 +75,7 @@ def _rule(name: str, language: Literal["en", "ko"]) -> Iterator[str]:
 def _advisory(name: str, language: Literal["en", "ko"]) -> Iterator[str]:
     from checklistbot.rules import _pages as pages
 
-    advisory = knowledge.advisories()[name]
+    advisory = advisories()[name]
     yield f"{advisory.id} ({pages.word(language, 'advisory')})"
     yield from _page(pages.advisory_paragraphs(advisory, language), pages.advisory_facts(advisory, language))
     yield f"{_AS_OF[language]}: {rules.knowledge_date()}"

@@ -41,14 +41,13 @@ def command(
     """
     import os
 
-    from checklistbot.commands._live import from_fork, of_work_tree
-    from checklistbot.discovery.render import renderer
+    from checklistbot.commands._live import of_work_tree
     from checklistbot.facts import LiveSource, gather
 
     tree = shared.open_path(path, named, rev)
     config = shared.read_config(settings.config, tree)
     live = LiveSource(of_work_tree(config, named, os.environ))
-    with renderer(render, os.environ, fork=render is not None and from_fork(os.environ)) as made:
+    with shared.rendering(render, os.environ) as made:
         facts = gather(tree, config, named, live=live, renderer=made)
     if form == "json":
         from checklistbot.report.json import dump

@@ -8,7 +8,6 @@ from checklistbot.engines import _build as build
 from checklistbot.engines import _config
 from checklistbot.engines._flags import Parsed, fact, human_integer, integer, number, parse, table, word_text
 from checklistbot.engines.base import Engine, Launch, Word, below, version_of
-from checklistbot.knowledge.families import families
 from checklistbot.model import Deployment, Fact, Source, Unknown
 
 if TYPE_CHECKING:
@@ -168,6 +167,8 @@ def page(found: Deployment) -> int:
     said = found.page_size.number()
     if said is not None:
         return said
+    from checklistbot.knowledge.families import families
+
     kinds = families(found.model.text()) or families(found.served_model_name.text())
     if "dsa" in kinds:
         return 256 if "swa_hybrid" in kinds else 64

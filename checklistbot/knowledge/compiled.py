@@ -26,8 +26,10 @@ def load(path: Path, name: str, build: Callable[[Value], Any]) -> Any:
     """
     data = path.read_bytes()
     entry = _entries().get(name)
-    if entry is not None and entry["crc"] == zlib.crc32(data):
-        return entry["data"]
+    if entry is not None:
+        kept = json.loads(entry)
+        if kept["crc"] == zlib.crc32(data):
+            return kept["data"]
     return build(parse(data.decode("utf-8"), path.name))
 
 
@@ -42,9 +44,10 @@ def text(files: dict[str, tuple[Path, Callable[[Value], Any]]]) -> str:
 
 
 @cache
-def _entries() -> dict[str, dict[str, Any]]:
+def _entries() -> dict[str, bytes]:
+    """Name → its entry as JSON. ``text`` writes one a line, so that a command pays only for the files it asks for."""
     path = resources.folder("knowledge") / FILE
     if not path.is_file():
         return {}
-    entries: dict[str, dict[str, Any]] = json.loads(path.read_bytes())
-    return entries
+    rows = (line.rstrip(b",").partition(b": ") for line in path.read_bytes().split(b"\n") if line.startswith(b'"'))
+    return {json.loads(name): entry for name, _, entry in rows}

@@ -6,7 +6,6 @@ forum post) and how the engines begin their own lines; nothing of what a message
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Iterator
@@ -243,7 +242,9 @@ def _records(number: int, text: str, origin: str, length: int, depth: int = 0) -
     if text.endswith('"') and ',"' in text and (row := _CSV.match(text.strip())):
         text = row[1].replace('""', '"')
     if "&" in text and _ENTITY.search(text):
-        text = html.unescape(text)
+        from html import unescape  # its table of names costs more than a whole start may
+
+        text = unescape(text)
     if "\x1b" in text or not text.isprintable():
         text = _ANSI.sub("", text.replace("\t", " "))
     if "[" in text and "m" in text:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
-from checklistbot.knowledge import Advisory, advisories
-from checklistbot.knowledge.advisory import LIBRARIES
+from checklistbot.knowledge.advisory import LIBRARIES, Advisory, advisories
 from checklistbot.model import Deployment, Verdict
 from checklistbot.rules._match import Match, Scene, match
 from checklistbot.rules.base import Context

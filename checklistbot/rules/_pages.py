@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from checklistbot.knowledge import Advisory, advisories
+from checklistbot.knowledge.advisory import Advisory, advisories
 from checklistbot.rules._advisories import NAMES, verdict_of
 from checklistbot.rules.base import Language, Rule
 

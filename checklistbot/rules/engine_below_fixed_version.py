@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from checklistbot.engines.base import version_of
-from checklistbot.knowledge import Advisory, Tier
+from checklistbot.knowledge.advisory import Advisory, Tier
 from checklistbot.model import VERDICT_ORDER, Deployment, Edit, Finding, Fix, Status, Verdict
 from checklistbot.rules import _advisories
 from checklistbot.rules._match import back_ported

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from checklistbot import cli, rules
-from checklistbot.knowledge import advisories
+from checklistbot.knowledge.advisory import advisories
 
 TOP = Path(__file__).resolve().parents[2]
 NAMES = [*rules.registry(), *advisories()]

@@ -16,7 +16,8 @@ from packaging.version import Version
 
 from checklistbot import resources
 from checklistbot.engines._flags import table
-from checklistbot.knowledge import Advisory, advisories, advisory, compiled, families, hosts
+from checklistbot.knowledge import advisory, compiled, families, hosts
+from checklistbot.knowledge.advisory import Advisory, advisories
 from checklistbot.model import Deployment, UsageError, declared
 from checklistbot.rules import registry
 from checklistbot.rules._advisories import subsumed
