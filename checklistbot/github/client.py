@@ -163,7 +163,7 @@ class GitHub:
         """
         if self._token.startswith(_PERSONAL):
             try:
-                return self._call("GET", "/user", read=reading.name_of, asked="the token's owner")
+                return self._exchange("GET", "/user", read=_data(reading.name_of), asked="the token's owner")
             except GitHubError as error:
                 if error.kind not in ("permission", "not-found"):
                     raise
@@ -186,13 +186,15 @@ class GitHub:
 
     def pull(self, repo: str, number: int) -> Pull:
         """One pull request as it stands now."""
-        return self._call("GET", f"/repos/{repo}/pulls/{number}", read=reading.pull, asked=f"{repo}#{number}")
+        return self._exchange(
+            "GET", f"/repos/{repo}/pulls/{number}", read=_data(reading.pull), asked=f"{repo}#{number}"
+        )
 
     def role(self, repo: str, login: str) -> str:
         """What somebody may do in the repository: admin, maintain, write, triage, read, or none."""
         path = f"/repos/{repo}/collaborators/{quote(login, safe='[]')}/permission"
         try:
-            return self._call("GET", path, read=reading.role, asked=f"a person's permission in {repo}")
+            return self._exchange("GET", path, read=_data(reading.role), asked=f"a person's permission in {repo}")
         except GitHubError as error:
             if error.kind == "not-found":
                 return "none"
@@ -202,7 +204,9 @@ class GitHub:
         """True if somebody is an active member of the organisation's team (the token must be allowed to read it)."""
         path = f"/orgs/{organisation}/teams/{team}/memberships/{quote(login, safe='[]')}"
         try:
-            found = self._call("GET", path, read=reading.table, asked=f"the team {organisation}/{team}", grant=_TEAMS)
+            found = self._exchange(
+                "GET", path, read=_data(reading.table), asked=f"the team {organisation}/{team}", grant=_TEAMS
+            )
         except GitHubError as error:
             if error.kind == "not-found":
                 return False
@@ -220,7 +224,9 @@ class GitHub:
         parameters = {"ref": f"refs/heads/{branch}", "per_page": 100}
         path = f"/repos/{repo}/activity"
         read = reading.list_of(reading.push)
-        return self._call("GET", path, parameters=parameters, read=read, asked=f"the pushes to {repo}", grant=_CONTENTS)
+        return self._exchange(
+            "GET", path, parameters=parameters, read=_data(read), asked=f"the pushes to {repo}", grant=_CONTENTS
+        )
 
     # --- comments
 
@@ -232,7 +238,7 @@ class GitHub:
     def comment(self, repo: str, comment_id: int) -> Comment:
         """One comment as it stands now."""
         path = f"/repos/{repo}/issues/comments/{comment_id}"
-        return self._call("GET", path, read=reading.comment, asked=f"a comment of {repo}")
+        return self._exchange("GET", path, read=_data(reading.comment), asked=f"a comment of {repo}")
 
     def create_comment(self, repo: str, number: int, body: str, look: Callable[[], Comment | None]) -> Comment:
         """Post a comment. ``look`` tells whether an attempt of unknown end took effect; it runs before each repetition,
@@ -243,7 +249,9 @@ class GitHub:
     def edit_comment(self, repo: str, comment_id: int, body: str) -> Comment:
         """Replace a comment's text; the same text twice does no harm, so it is simply repeated."""
         path = f"/repos/{repo}/issues/comments/{comment_id}"
-        return self._call("PATCH", path, data={"body": body}, read=reading.comment, asked=f"a comment of {repo}")
+        return self._exchange(
+            "PATCH", path, data={"body": body}, read=_data(reading.comment), asked=f"a comment of {repo}"
+        )
 
     # --- the nightly issue
 
@@ -260,13 +268,15 @@ class GitHub:
     def edit_issue(self, repo: str, number: int, data: Mapping[str, Any]) -> Comment | None:
         """Change an issue's text or close it; twice does no harm."""
         path = f"/repos/{repo}/issues/{number}"
-        return self._call("PATCH", path, data=data, read=reading.issue, asked=f"an issue of {repo}", grant=_ISSUES)
+        return self._exchange(
+            "PATCH", path, data=data, read=_data(reading.issue), asked=f"an issue of {repo}", grant=_ISSUES
+        )
 
     def delete_comment(self, repo: str, comment_id: int) -> None:
         """Delete a comment. One that is gone already is what was wanted."""
         path = f"/repos/{repo}/issues/comments/{comment_id}"
         try:
-            self._call("DELETE", path, read=lambda _: None, asked=f"a comment of {repo}")
+            self._exchange("DELETE", path, read=_data(lambda _: None), asked=f"a comment of {repo}")
         except GitHubError as error:
             if error.kind not in ("not-found", "gone"):
                 raise
@@ -298,7 +308,9 @@ class GitHub:
         path = f"/repos/{repo}/commits/{commit}/check-runs"
         parameters = {"check_name": name, "filter": "latest", "per_page": 100}
         asked = f"the check runs of {repo}"
-        return self._call("GET", path, parameters=parameters, read=reading.runs_of, asked=asked, grant=_CHECKS)
+        return self._exchange(
+            "GET", path, parameters=parameters, read=_data(reading.runs_of), asked=asked, grant=_CHECKS
+        )
 
     def create_check(self, repo: str, data: Mapping[str, Any], look: Callable[[], CheckRun | None]) -> CheckRun:
         """Start a check run; ``look`` as in ``create_comment``."""
@@ -308,7 +320,7 @@ class GitHub:
     def update_check(self, repo: str, check_id: int, data: Mapping[str, Any]) -> CheckRun:
         """Bring a check run up to date. Annotations are added each time, so only the last request may carry any."""
         path, asked = f"/repos/{repo}/check-runs/{check_id}", f"a check run of {repo}"
-        return self._call("PATCH", path, data=data, read=reading.check_run, asked=asked, grant=_CHECKS)
+        return self._exchange("PATCH", path, data=data, read=_data(reading.check_run), asked=asked, grant=_CHECKS)
 
     # --- how
 
@@ -323,7 +335,7 @@ class GitHub:
     ) -> T:
         """A POST, repeated only after a look."""
         try:
-            return self._call("POST", path, data=data, read=read, look=look, asked=asked, grant=grant)
+            return self._exchange("POST", path, data=data, read=_data(read), look=look, asked=asked, grant=grant)
         except GitHubError as error:
             found = _look_again(look) if error.kind in ("server", "network") else None
             if found is None:
@@ -360,27 +372,6 @@ class GitHub:
 
         data = {"query": query, "variables": variables}
         return self._exchange("POST", self._requester.graphql_url, data=data, read=unpack, asked="GraphQL")
-
-    def _call(
-        self,
-        verb: str,
-        path: str,
-        *,
-        read: Callable[[Any], T],
-        asked: str,
-        parameters: dict[str, Any] | None = None,
-        data: Mapping[str, Any] | None = None,
-        look: Callable[[], T | None] | None = None,
-        grant: str = _PULLS,
-    ) -> T:
-        """One call whose answer's JSON is all that counts."""
-
-        def unpack(answer: _Answer) -> T:
-            return read(answer.data)
-
-        return self._exchange(
-            verb, path, read=unpack, asked=asked, parameters=parameters, data=data, look=look, grant=grant
-        )
 
     def _exchange(
         self,
@@ -487,6 +478,11 @@ class GitHub:
 
 
 _NO_JSON: Final = object()
+
+
+def _data(read: Callable[[Any], T]) -> Callable[[_Answer], T]:
+    """For calls whose answer's JSON is all that counts."""
+    return lambda answer: read(answer.data)
 
 
 def _graphql_status(errors: object) -> int:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
+from discovered import found, only
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,22 +16,6 @@ from checklistbot.discovery import discover, formats
 from checklistbot.discovery.digests import digests
 from checklistbot.discovery.tree import STDIN_PATH, Disk, StdinManifests
 from checklistbot.discovery.yaml_docs import Map, documents, read, text, walk
-from checklistbot.model import Deployment
-
-
-def found(folder: Path, files: dict[str, str]) -> list[Deployment]:
-    for name, body in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(textwrap.dedent(body), encoding="utf-8")
-    return list(discover(Disk(folder)).deployments)
-
-
-def only(folder: Path, files: dict[str, str], **facts: Any) -> Deployment:
-    deployments = found(folder, files)
-    assert len(deployments) == 1, [d.id for d in deployments]
-    assert {name: deployments[0].fact(name).value for name in facts} == facts
-    return deployments[0]
 
 
 def test_kubernetes_arguments_of_an_entrypoint_image_with_variables_and_a_config_map(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from fake_github import Actor, FakeGitHub, ManualClock, Pull
-from github_faults import FAULTS
+from github_faults import FAULTS, show, table
 
 from checklistbot.github.comment import Published, Target, publish
 from checklistbot.github.marker import Marker, split
@@ -202,24 +202,8 @@ def test_outcomes_by_name(github: FakeGitHub, case: Case, outcome: str) -> None:
 
 
 def matrix(github: FakeGitHub) -> str:
-    """The whole matrix as a Markdown table: a cell holds the outcomes of once/always, before/after the effect."""
-    head = ["fault", *(flow.name for flow in FLOWS)]
-    rows = [head, ["---"] * len(head)]
-    for fault in FAULTS:
-        cells = []
-        for flow in FLOWS:
-            outcomes = [disturbed(github, Case(flow, fault, w, t)) for t in (1, 999) for w in ("before", "after")]
-            cells.append(outcomes[0] if len(set(outcomes)) == 1 else " / ".join(outcomes))
-        rows.append([fault, *cells])
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return table(FLOWS, lambda flow, fault, when, times: disturbed(github, Case(flow, fault, when, times)))
 
 
 if __name__ == "__main__":
-    from pathlib import Path
-
-    from fake_github import serving
-    from openapi_contract import Contract
-
-    tools = Path(__file__).resolve().parent.parent / "tools"
-    with serving(Contract(tools / "node_modules" / "@octokit" / "openapi")) as running:
-        print(matrix(running))
+    show(matrix)

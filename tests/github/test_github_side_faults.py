@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from fake_github import Actor, FakeGitHub, ManualClock
-from github_faults import FAULTS
+from github_faults import FAULTS, show, table
 
 from checklistbot.commands.publish import post_checks
 from checklistbot.github import boxes, ticks
@@ -155,23 +155,8 @@ def test_outcomes_beside_the_comment_by_name(github: FakeGitHub, flow: Flow, fau
 
 
 def matrix(github: FakeGitHub) -> str:
-    """The whole matrix as a Markdown table, as in test_github_faults.py."""
-    rows = [["fault", *(flow.name for flow in FLOWS)], ["---"] * (len(FLOWS) + 1)]
-    for fault in FAULTS:
-        cells = []
-        for flow in FLOWS:
-            found = [disturbed(github, flow, fault, when, times) for times in (1, 999) for when in ("before", "after")]
-            cells.append(found[0] if len(set(found)) == 1 else " / ".join(found))
-        rows.append([fault, *cells])
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return table(FLOWS, lambda flow, fault, when, times: disturbed(github, flow, fault, when, times))
 
 
 if __name__ == "__main__":
-    from pathlib import Path
-
-    from fake_github import serving
-    from openapi_contract import Contract
-
-    tools = Path(__file__).resolve().parent.parent / "tools"
-    with serving(Contract(tools / "node_modules" / "@octokit" / "openapi")) as running:
-        print(matrix(running))
+    show(matrix)

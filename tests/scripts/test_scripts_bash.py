@@ -9,13 +9,14 @@ import shlex
 import subprocess
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worker_pages import WorkerPages
 
 from checklistbot import scripts
 from checklistbot.model import Checklist, Deployment, Facts, Item, Observation, Source, UsageError, declared
@@ -46,23 +47,11 @@ POOL = {"kind": "assert-fact", "fact": "kv_pool_tokens", "op": ">=", "to": "cont
 VERSION = {"kind": "assert-version", "engine": "sglang", "min": "0.5.22"}
 
 
-class Engine(BaseHTTPRequestHandler):
-    """The pages of an SGLang worker that the script reads. ``pages`` is set by each test."""
+class Engine(WorkerPages):
+    """The pages of an SGLang worker that the script reads; each test sets them."""
 
     pages: ClassVar[dict[str, str]] = {}
     seen: ClassVar[list[tuple[str, str | None]]] = []
-
-    def do_GET(self) -> None:
-        type(self).seen.append((self.path, self.headers.get("Authorization")))
-        page = type(self).pages.get(self.path)
-        body = (page or "").encode()
-        self.send_response(200 if page is not None else 404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments: Any) -> None:
-        pass
 
 
 def pages(pool: int = 200_000, version: str = "0.5.22") -> dict[str, str]:

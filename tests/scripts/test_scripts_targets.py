@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from worker_pages import WorkerPages
 
 from checklistbot import scripts
 from checklistbot.model import Checklist, Deployment, Facts, Item, Script, declared
@@ -62,19 +63,11 @@ EVERY = (*ASSERTS, item("limit-length-content", BOUNDARY), item("canary-leak", C
 # --- a worker's pages --------------------------------------------------------------------------------------------------
 
 
-class Worker(BaseHTTPRequestHandler):
+class Worker(WorkerPages):
+    """The pages of an SGLang worker that the script reads; each test sets them."""
+
     pages: ClassVar[dict[str, str]] = {}
-
-    def do_GET(self) -> None:
-        page = type(self).pages.get(self.path)
-        body = (page or "").encode()
-        self.send_response(200 if page is not None else 404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments: Any) -> None:
-        pass
+    seen: ClassVar[list[tuple[str, str | None]]] = []
 
 
 def pages(pool: int = 200_000, version: str = "0.5.22") -> dict[str, str]:

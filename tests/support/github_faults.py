@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from fake_github import Fault
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from fake_github import FakeGitHub, Fault
 
 #: name → fault; operation, ``times`` and ``when`` are filled in by who uses it.
 FAULTS: dict[str, Fault] = {
@@ -34,3 +37,41 @@ FAULTS: dict[str, Fault] = {
     "other JSON": Fault("", how="wrong"),
     "a proxy's page": Fault("", how="html"),
 }
+
+
+# --- the matrix as people read it --------------------------------------------------------------------------------------
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+F = TypeVar("F", bound=_Named)
+
+
+def table(flows: Sequence[F], outcome: Callable[[F, str, str, int], str]) -> str:
+    """Fault × flow as a Markdown table. A cell holds the outcomes of once/always, before/after the effect.
+
+    ``outcome`` takes the flow, the fault, when it strikes and how often.
+    """
+    rows = [["fault", *(flow.name for flow in flows)], ["---"] * (len(flows) + 1)]
+    for fault in FAULTS:
+        cells = []
+        for flow in flows:
+            found = [outcome(flow, fault, when, times) for times in (1, 999) for when in ("before", "after")]
+            cells.append(found[0] if len(set(found)) == 1 else " / ".join(found))
+        rows.append([fault, *cells])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def show(matrix: Callable[[FakeGitHub], str]) -> None:
+    """Print a matrix that was played against a server of its own."""
+    from pathlib import Path
+
+    from fake_github import serving
+    from openapi_contract import Contract
+
+    tools = Path(__file__).resolve().parent.parent / "tools"
+    with serving(Contract(tools / "node_modules" / "@octokit" / "openapi")) as running:
+        print(matrix(running))
