@@ -22,6 +22,7 @@ from checklistbot import retry
 from checklistbot.github.marker import Marker, parse
 from checklistbot.github.postable import compose
 from checklistbot.model import InputError, UsageError
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from http.client import HTTPMessage
@@ -34,7 +35,7 @@ _PAGES: Final = 100
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MergeRequest:
     """Where the note goes: API address (https://HOST/api/v4), project id or path, the merge request's number in it (iid)."""
 

@@ -14,10 +14,12 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Generic, TypeVar
 
+from checklistbot.record import record
+
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Clock:
     """Time as an input, so that tests neither wait nor race. ``now`` is monotonic seconds; ``wall`` is seconds since the epoch."""
 
@@ -42,7 +44,7 @@ class Deadline:
         return max(0.0, self.seconds - (self.clock.now() - self.started))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Again:
     """A caller's word that the failure may pass. ``after`` is the server's Retry-After in seconds, None if it gave none."""
 

@@ -21,6 +21,7 @@ from checklistbot.checklist.validate import Invalid, drafts, load_json
 from checklistbot.lazy import pattern
 from checklistbot.llm.base import MAX_ANSWER_BYTES
 from checklistbot.model import UsageError
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from checklistbot.llm.base import Reason
@@ -31,7 +32,7 @@ _MAX_STEPS: Final = 24
 _MAX_CODE: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parsed:
     """What became of an answer. ``reason`` says why it is not "ok"; a "truncated" one keeps the drafts that arrived."""
 

@@ -7,7 +7,7 @@ deployments that do not exist are dropped. Nothing here reads or changes a verdi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from checklistbot import encode
@@ -37,6 +37,7 @@ from checklistbot.model import (
     Topic,
     When,
 )
+from checklistbot.record import record
 
 _WHEN: Final[tuple[When, ...]] = ("before-merge", "before-deploy", "after-deploy")
 #: Where there is no deployment to hang an item on (a pasted answer without PATH).
@@ -45,7 +46,7 @@ NO_DEPLOYMENT: Final = "none"
 _PER_ROLE: Final[tuple[Topic, ...]] = ("pool-against-context", "engine-version")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Draft:
     """One item before it is checked. ``deployments`` are d1 … dn, () for all of them; None where the draft
     does not know these names (a chat's free text): it then becomes one item."""

@@ -7,7 +7,6 @@ refuse a prompt. Nothing in the text is a file's: names of groups apart, only nu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from checklistbot import encode, engines
@@ -15,13 +14,14 @@ from checklistbot.checklist import commands, incidents
 from checklistbot.checklist.words import Language, Words, words
 from checklistbot.engines.base import below, version_of
 from checklistbot.model import Check, Checklist, Deployment, Facts, Finding, Item, Scalar, Severity, Topic, When
+from checklistbot.record import record
 
 #: The widest label that a title takes from a repository.
 _MAX_LABEL = 60
 _FILLERS, _PROBES = 8, 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Group:
     """The roles that serve one model together, and what is said about them."""
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from checklistbot.checklist.assemble import Draft, numbered
 from checklistbot.model import Checklist, Facts, Item
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from checklistbot.llm.base import Answer
@@ -29,7 +30,7 @@ _MAX_ENTRIES: Final = 200
 _NAME: Final = re.compile(r"[0-9a-f]{64}\.json")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kept:
     """A validated answer of an earlier run, and the model that gave it."""
 
@@ -74,7 +75,7 @@ def for_user(environ: Mapping[str, str]) -> Store | None:
 # --- on disk -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Disk:
     """One file an answer, readable by its owner only."""
 

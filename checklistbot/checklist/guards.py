@@ -9,7 +9,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from checklistbot.encode import Untrusted
 from checklistbot.engines.base import below, version_of
 from checklistbot.lazy import pattern
 from checklistbot.model import Deployment
+from checklistbot.record import record
 
 MAX_TITLE, MAX_TEXT, MAX_COMMAND, MAX_OWNER = 200, 1_000, 400, 60
 MAX_MARKS: Final = 8
@@ -290,7 +290,7 @@ def _address_reads(argument: str) -> bool:
 # --- all of it ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Guard:
     """The facts that one item's text is held against: the deployments it is about, and all numbers of the whole."""
 

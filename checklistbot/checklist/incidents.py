@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from checklistbot import resources
 from checklistbot.checklist.words import Language, load_yaml
 from checklistbot.model import Topic
+from checklistbot.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Incident:
     """One story with its lessons. Texts by language; ``fixed_in`` is the first release that mends it, by engine."""
 

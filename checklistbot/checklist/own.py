@@ -7,13 +7,13 @@ tree (DESIGN, "What never happens"). A template is filled in a sandbox; what is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from checklistbot.checklist.incidents import Incident
 from checklistbot.checklist.words import Language
 from checklistbot.config import Config
 from checklistbot.model import TOPICS, Topic, UsageError
+from checklistbot.record import record
 from checklistbot.strict_yaml import Table, Value, parse
 
 MAX_TEMPLATE_BYTES: Final = 64 * 1024
@@ -24,7 +24,7 @@ _TOPIC_NAMES: Final[tuple[Topic, ...]] = TOPICS
 Read = Callable[[str], Iterable[tuple[str, str]]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Template:
     """A prompt template's text, and the path that its errors name."""
 
@@ -32,7 +32,7 @@ class Template:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Own:
     """What the config adds to the prompt. The first incident of ``incidents`` is the one the prompt tells."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +18,7 @@ from checklistbot.checklist.assemble import numbered
 from checklistbot.checklist.words import Language
 from checklistbot.lazy import pattern
 from checklistbot.model import Check, Deployment, Fact, Facts, Scalar, UsageError
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     import jinja2
@@ -128,7 +128,7 @@ _GRAMMAR: Final[dict[str, tuple[str, Callable[[Scalar], bool]]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Typed:
     """A deployment as the prompt has it: values that match their grammar, and the kinds of those that do not."""
 

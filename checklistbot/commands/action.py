@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -22,6 +22,7 @@ import click
 from checklistbot.encode import github_output, redact, workflow_data
 from checklistbot.github.event import Event, read_event
 from checklistbot.model import ChecklistbotError, InputError, UsageError
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from checklistbot.commands.review import ReviewOptions, ReviewOutcome
@@ -51,7 +52,7 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Inputs:
     """The Action's inputs, checked. ``path`` and ``output`` are absolute."""
 
@@ -152,7 +153,7 @@ def read_payload(environment: Mapping[str, str]) -> Mapping[str, Any]:
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Result:
     """What the step ends with: exit code, outputs, what is shown as an annotation (level, message), and the lines that findings
     are about as ready workflow commands."""

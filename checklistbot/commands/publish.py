@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from checklistbot import clock
 from checklistbot.commands._options import Settings, common, epilog, read_config
 from checklistbot.config import CommentSettings
 from checklistbot.model import InputError, UsageError
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from checklistbot.github.checks import Outline
@@ -164,7 +164,7 @@ def read_outline(report_dir: Path) -> Outline | None:
     return outline_from(json_object(_read(path, _COMMENT_BYTES))) if os.path.lexists(path) else None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Checked:
     """What became of the check runs. ``annotated``: the verdict's stands, with the lines it is about."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -14,6 +14,7 @@ import click
 from checklistbot.commands import _options as shared
 from checklistbot.config import FILE_NAME, Config, load, only_worse
 from checklistbot.model import InputError, Report, Revision, UsageError
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from checklistbot.checklist.cache import Store
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 DEADLINE_S: Final = 600
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReviewOptions:
     """What ``review`` and the Action ask for. ``config`` is a path in the base's repository, or an absolute one of this machine;
     ``head`` None is HEAD, ``base`` None: there is none. With ``base_manifests`` and ``head_manifests`` no Git is needed.
@@ -68,7 +69,7 @@ class ReviewOptions:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReviewOutcome:
     """How a review ended; ``warnings`` are our own sentences (a comment that could not be posted, …); ``conclusion`` is the check run's."""
 
@@ -89,7 +90,7 @@ class ReviewOutcome:
     comment_mode: str = "update"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Sides:
     """The two states that are compared. ``policy`` is the tip of the base branch: config and merged logs come from it."""
 
@@ -554,7 +555,7 @@ def _show(report: Report, options: ReviewOptions, language: Literal["en", "ko"])
     click.echo(render_review(report, language=language, color=options.color))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Posted:
     """What became of the comment. ``failed``: GitHub did not do it; a token that may not write is a warning only."""
 

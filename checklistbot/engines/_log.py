@@ -17,13 +17,14 @@ from typing import Final, Literal
 
 from checklistbot.lazy import pattern
 from checklistbot.model import Scalar
+from checklistbot.record import record
 
 #: Ranks of one server that are kept apart; more than any real deployment has, so that a hostile log cannot fill the
 #: memory.
 MAX_RANKS: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Record:
     """One message of a log: prefixes, colours and envelopes are gone, a wrapped message is joined.
 
@@ -44,7 +45,7 @@ class Record:
     own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Said:
     """One thing that a line says.
 
@@ -64,7 +65,7 @@ class Said:
     claims: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """A ``Said`` with the line and the rank that said it."""
 
@@ -160,7 +161,7 @@ class Notes:
 Repeat = Literal["restart", "rank", "update"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LogGrammar:
     """The log half of an engine.
 

@@ -12,11 +12,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from checklistbot.lazy import pattern
 from checklistbot.model import Item
+from checklistbot.record import record
 
 _HEX: Final = 12
 _MAX_BOXES: Final = 100
@@ -32,7 +33,7 @@ LOST: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Box:
     """One line of one text. ``item``, ``facts`` and ``line`` are digests; ``lost`` is True while a lost tick is told of."""
 
@@ -46,7 +47,7 @@ class Box:
         return f"{self.item}:{self.facts}:{self.line}{'l' if self.lost else ''}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tick:
     """A ticked item: what it rested on then, and who ticked it ("" where that is not known)."""
 
@@ -54,7 +55,7 @@ class Tick:
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Save:
     """One text that was saved. ``ours`` is True if we wrote it: then its ticks are carried over, not made."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 
 from checklistbot.encode import clean, redact
@@ -19,6 +19,7 @@ from checklistbot.github.client import GitHub
 from checklistbot.github.reading import CheckRun
 from checklistbot.lazy import pattern
 from checklistbot.model import InputError, Item
+from checklistbot.record import record
 
 VERDICT: Final = "checklistbot / verdict"
 CHECKLIST: Final = "checklistbot / checklist"
@@ -34,7 +35,7 @@ _COMMIT: Final = pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _FENCE: Final = pattern(r"(?s).*```json\n(.*?)\n```\s*")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Required:
     """An item that must be ticked: digests of its id and of what it rests on, its title, and who is known to have ticked it."""
 
@@ -47,7 +48,7 @@ class Required:
         return [self.item, self.facts, self.title, self.by]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outline:
     """What the check runs of a review say. ``id`` is the comment's, ``head`` the commit, ``valid_at`` as in the marker.
 
@@ -120,7 +121,7 @@ def required_of(items: tuple[Item, ...], wanted: tuple[str, ...]) -> tuple[Requi
 # --- posting ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wanted:
     """A check run as it is to be. ``conclusion`` None: it stays pending."""
 

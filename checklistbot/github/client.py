@@ -14,7 +14,6 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -22,6 +21,7 @@ from checklistbot import retry
 from checklistbot.github import reading
 from checklistbot.github.reading import CheckRun, Comment, Edit, LabelEvent, Pull, Push, Unreadable
 from checklistbot.model import InputError, UsageError
+from checklistbot.record import record
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ def api_url_of(environment: Mapping[str, str]) -> str:
 # --- one exchange ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Answer:
     """What came back. ``data`` is None for an empty body."""
 

@@ -29,6 +29,7 @@ from checklistbot.github.postable import UnsafeComment, check, compose
 from checklistbot.github.reading import Comment, Edit, Pull
 from checklistbot.lazy import pattern
 from checklistbot.model import UsageError
+from checklistbot.record import record
 
 Action = Literal["created", "updated", "unchanged", "older", "moved", "none", "off", "refused"]
 MODES: Final = ("update", "recreate", "hide-and-recreate", "off")
@@ -63,7 +64,7 @@ class Target:
             raise UsageError(f"--head-ref: expected OWNER:BRANCH, not {terminal(self.head_ref, limit=80)!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Published:
     """What happened. ``older``: a newer run's text stands; ``moved``: the pull request has another head by now;
     ``none``: there is none of ours, and none was to be made;
@@ -178,7 +179,7 @@ def is_ours(comment: Comment, login: str, id: str) -> bool:
 # --- our place in the conversation -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Text:
     """A text with our marker, in a comment or in its history."""
 
@@ -199,7 +200,7 @@ class _Text:
         return self.marker.content == content_digest(self.body)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Own:
     """A comment that is ours."""
 

@@ -7,11 +7,12 @@ names and numbers are taken only in the form that GitHub gives them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from checklistbot.lazy import pattern
 from checklistbot.model import UsageError
+from checklistbot.record import record
 
 Plan = Literal["full", "overrides", "ticks", "checks", "recompute", "nothing", "refused"]
 """``full``: checks, checklist and comment. ``checks``: checks and summary, no comment, no LLM. ``overrides``: the checks
@@ -27,7 +28,7 @@ _REPOSITORY: Final = pattern(r"[A-Za-z0-9-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 _FULL_ACTIONS: Final = frozenset({"opened", "synchronize", "reopened", "ready_for_review", "converted_to_draft"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Event:
     """One event and what is to be done. ``base`` (the tip of the base branch) and ``head`` are full object ids.
 

@@ -12,13 +12,13 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from checklistbot.discovery import git
 from checklistbot.model import InputError, UsageError
+from checklistbot.record import record
 
 #: Seconds for one attempt.
 _TIMEOUT_S: Final = 180
@@ -45,7 +45,7 @@ _FETCH: Final = (
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Remote:
     """Where commits come from. ``url`` is https (http on loopback only); ``token`` is "" where none is needed."""
 
@@ -53,7 +53,7 @@ class Remote:
     token: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Commits:
     """What is there now. ``base`` is None where it or the merge base could not be had; ``notice`` then says why."""
 

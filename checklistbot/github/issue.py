@@ -5,7 +5,6 @@ Found as a comment is: our login, and our marker on the last line. The label nar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from checklistbot.github.client import GitHub
@@ -13,6 +12,7 @@ from checklistbot.github.comment import is_ours
 from checklistbot.github.marker import Marker, parse
 from checklistbot.github.postable import compose
 from checklistbot.github.reading import Comment
+from checklistbot.record import record
 
 LABEL: Final = "checklistbot"
 _TITLES: Final = {
@@ -21,7 +21,7 @@ _TITLES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kept:
     """What became of the issue, and its address ("" where there is none)."""
 

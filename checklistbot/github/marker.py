@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from checklistbot.github import boxes
 from checklistbot.github.carried import MAX_CHECKLIST, checklist_from, json_object, pack, unpack
 from checklistbot.lazy import pattern as lazy_pattern
 from checklistbot.model import Checklist, UsageError
+from checklistbot.record import record
 
 SCHEMA: Final = "marker/1"
 PREFIX: Final = "<!-- checklistbot "
@@ -32,7 +32,7 @@ _WORD: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}")
 _SCHEMA: Final = lazy_pattern(r"marker/[0-9]{1,4}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Marker:
     """What a comment says about itself.
 

@@ -7,15 +7,15 @@ repository's own record of pushes, whose times are GitHub's: a commit's own date
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 from checklistbot.github.client import GitHub, GitHubError
 from checklistbot.github.reading import Pull, Push
+from checklistbot.record import record
 from checklistbot.rules import Call
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Labelled:
     """What a ``labeled`` event says: who set which label, and the head at that moment."""
 

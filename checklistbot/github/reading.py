@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
+
+from checklistbot.record import record
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ class Unreadable(Exception):
     """An answer that is cut off, no JSON, or not in the form that GitHub describes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Comment:
     """A comment of a pull request. ``login`` is "" where GitHub names no author."""
 
@@ -30,7 +31,7 @@ class Comment:
     created_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pull:
     """A pull request: its number, the commit at its head, the head's repository ("" where that is gone) and branch."""
 
@@ -46,7 +47,7 @@ class Pull:
     draft: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edit:
     """One entry of a comment's edit history: who saved it, and the whole text that was saved.
 
@@ -58,7 +59,7 @@ class Edit:
     bot: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LabelEvent:
     """A label was set (``on``) or taken off."""
 
@@ -68,7 +69,7 @@ class LabelEvent:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Push:
     """From ``at`` on ``commit`` was the branch's tip."""
 
@@ -76,7 +77,7 @@ class Push:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CheckRun:
     """A check run of ours: its number, what we called it, how it stands, and the text that it carries."""
 

@@ -7,7 +7,7 @@ write, is not the pull request's author and no bot. What is required comes from 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 from checklistbot.encode import code
@@ -20,6 +20,7 @@ from checklistbot.github.marker import Marker, parse
 from checklistbot.github.reading import CheckRun, Comment, Edit, Pull
 from checklistbot.lazy import pattern
 from checklistbot.model import UsageError
+from checklistbot.record import record
 
 Standing = Literal["counts", "open", "unknown", "not-entitled", "changed"]
 """Ticked by somebody who may; not ticked; by nobody known; by somebody who may not; for other facts."""
@@ -39,7 +40,7 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edited:
     """What an ``issue_comment: edited`` event says: the comment's text before and after, and who saved it."""
 
@@ -49,7 +50,7 @@ class Edited:
     sender: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Judged:
     """A required item and how it stands."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Final
 
 from checklistbot import resources
 from checklistbot.knowledge import compiled
+from checklistbot.record import record
 from checklistbot.strict_yaml import Table, Value
 
 FILE: Final = "accelerators/gpus.yml"
@@ -25,7 +25,7 @@ _SLICE: Final = re.compile(r"(?i)mig[-_.]|\d+g\.\d+gb")
 _MEMORY: Final = re.compile(r"(\d{1,3})(?:gb|gib|g)")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Accelerator:
     """One GPU. ``memory_gib`` is what torch reports as total, None where it is not verified."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from checklistbot import resources
 from checklistbot.knowledge import compiled
+from checklistbot.record import record
 from checklistbot.strict_yaml import Table, Value
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ASKED_KEYS: Final = frozenset({"exposure", "change", "lmcache", "mooncake", "kv_
 LIBRARIES: Final = ("lmcache", "mooncake")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tier:
     """A half-open interval of versions: from the bound of the tier before it up to, not including, ``below``."""
 
@@ -32,7 +32,7 @@ class Tier:
     state: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Advisory:
     """A known engine bug.
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Final
 
 from checklistbot import resources
 from checklistbot.knowledge import compiled
+from checklistbot.record import record
 from checklistbot.strict_yaml import Table, Value
 
 FILE: Final = "model_families.yml"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Family:
     """One entry: ``context`` and sliding ``window`` in tokens and ``kv_heads`` as the published configuration has them, None where the
     entry does not say."""

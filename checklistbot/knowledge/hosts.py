@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 from checklistbot import resources
 from checklistbot.knowledge import compiled
+from checklistbot.record import record
 from checklistbot.strict_yaml import Table, Value
 
 FILE: Final = "hosts/shared-llm-apis.yml"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SharedApi:
     """A shared LLM API: its host, its provider, and what to ask the provider for when data must stay apart."""
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from checklistbot.lazy import pattern
 from checklistbot.model import UsageError
+from checklistbot.record import record
 from checklistbot.retry import Again, Clock, Deadline, retry_after_seconds
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Message:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     """One request. ``schema`` is a JSON Schema without range keywords; ``seconds`` bounds the whole exchange."""
 
@@ -126,7 +127,7 @@ class Question:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answer:
     """The text as it came, and what it cost; ``model`` is what the server says it is."""
 
@@ -146,7 +147,7 @@ class Failed(Exception):
         self.usage = usage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Connection:
     """Where the question goes and with which key; ``own`` is True for the provider's own hosts."""
 
@@ -156,7 +157,7 @@ class Connection:
     own: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Provider:
     """One provider, as ``llm/NAME.py`` defines it in ``PROVIDER``.
 

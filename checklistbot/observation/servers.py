@@ -15,6 +15,7 @@ from typing import Final
 from checklistbot.engines._log import LogGrammar, Notes, grammars
 from checklistbot.model import Deployment, Fact, Scalar, Unknown
 from checklistbot.observation.build import build
+from checklistbot.record import record
 
 MAX_STARTS: Final = 64
 #: What one start passes on to the next of the same server: who it is, never what it measured.
@@ -43,7 +44,7 @@ _TELLING: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Extras:
     """What a log says of a server beyond the facts; None where it does not. Sizes in GiB, lengths in tokens."""
 

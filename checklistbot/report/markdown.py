@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from checklistbot import encode, resources
 from checklistbot.model import Check, Deployment, Facts, Finding, Item, Report, Script, UsageError
+from checklistbot.record import record
 from checklistbot.report import describe, facts_table, places
 from checklistbot.report.headline import headline, subject
 from checklistbot.report.view import Group, View, check_report, view, weight
@@ -72,7 +73,7 @@ class Links:
         return f"{base}#L{line}" if line else base
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Room:
     """What a comment has room for: one step of the ladder from everything to the headline alone."""
 
@@ -152,7 +153,7 @@ def _template() -> Template:
 # --- spans to Markdown -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Inline:
     """Turns lines into Markdown, with links to the head commit where there are any."""
 

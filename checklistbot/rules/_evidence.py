@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from checklistbot.config import EvidencePolicy
+from checklistbot.record import record
 from checklistbot.rules.base import Context
 
 _PROFILES: Final = ("smoke", "standard", "deep")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Standing:
     """What the evidence for a group amounts to: "fresh", "stale" with the reason, or "missing"."""
 

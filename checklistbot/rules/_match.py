@@ -11,7 +11,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
 
@@ -21,6 +21,7 @@ from checklistbot.knowledge.advisory import LIBRARIES, Advisory, within
 from checklistbot.knowledge.families import family_of
 from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Flag
+from checklistbot.record import record
 from checklistbot.rules import _limits as limits
 from checklistbot.rules.base import page_of, reserve_of
 
@@ -29,7 +30,7 @@ Tri = bool | None
 State = Literal["definite", "possible", "no"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scene:
     """A deployment among the members of its group; ``before`` is the same deployment in the base, ``tenancy`` what the config declares."""
 
@@ -42,7 +43,7 @@ class Scene:
     salted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Match:
     """``undecided`` names the conditions that no fact settles ("version", or a key of ``when``)."""
 

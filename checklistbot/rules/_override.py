@@ -6,13 +6,13 @@ Whoever asks GitHub hands over what it answered, as ``Call``s; here it is only j
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from checklistbot.encode import Untrusted
 from checklistbot.lazy import pattern
 from checklistbot.model import Finding, Override
+from checklistbot.record import record
 from checklistbot.rules.base import Rule
 
 #: How long an override holds after the label was set.
@@ -23,7 +23,7 @@ _REASON: Final = pattern(r"(?m)^[ \t]*checklistbot-override:[ \t]*(\S.*)$")
 _MAX_REASON: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """What one person did, as GitHub's API tells it: set the label (``label``), or wrote a comment.
 

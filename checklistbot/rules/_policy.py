@@ -12,6 +12,7 @@ from checklistbot.config import Config
 from checklistbot.encode import Untrusted
 from checklistbot.lazy import pattern
 from checklistbot.model import VERDICT_ORDER, Finding, Location, UsageError, Waived
+from checklistbot.record import record
 from checklistbot.rules.base import Rule, Sources
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def read_lines(tree: Tree, path: str) -> list[str]:
         return []
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ignore:
     """``# checklistbot: ignore[rule] reason``: the rules, the reason, and the line or lines (comment and the line below) it is part of."""
 

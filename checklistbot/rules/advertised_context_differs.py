@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Finding, Location, Verdict
+from checklistbot.record import record
 from checklistbot.rules import _limits as limits
 from checklistbot.rules._files import lines_with, prose
 from checklistbot.rules._policy import read_lines
@@ -61,7 +61,7 @@ _MESSAGE: Final[dict[Language, dict[str, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Promise:
     """A length in tokens that a line promises; ``exact`` for a key of a config, not for prose."""
 

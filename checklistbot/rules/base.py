@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from checklistbot.config import Config, DeploymentEntry
 from checklistbot.model import VERDICT_ORDER, Because, Deployment, Facts, Finding, Location, Scalar, Status, Verdict
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from checklistbot.discovery.tree import Tree
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 Language = Literal["en", "ko"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sources:
     """The files behind the facts, for the few rules that read more than facts, and for inline ignores.
 
@@ -31,7 +32,7 @@ class Sources:
     age: Callable[[str], date | None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Context:
     """One state of a repository as a rule sees it. Policy comes from ``config``; texts come in ``language``."""
 
@@ -81,7 +82,7 @@ def growing(parameter: str) -> Callable[[Finding, Finding], Status]:
     return compare
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """One deterministic check. ``evaluate`` yields findings, "pass" ones included: they say what was proven.
 

@@ -10,16 +10,16 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 from checklistbot.lazy import pattern
 from checklistbot.model import Checklist, Facts, Script, UsageError
+from checklistbot.record import record
 
 _CONFIG_LINE = pattern(r"^# checklistbot-config: (\S{1,200}) ([0-9a-f]{64})$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """One kind of script. ``render`` gives its files; the same input gives the same bytes."""
 

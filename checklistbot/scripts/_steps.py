@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from checklistbot.model import Checklist, Deployment, Facts, Item, Scalar
+from checklistbot.record import record
 from checklistbot.scripts._filters import slug
 
 #: Kinds that need requests to a model: one ``checklistbot probe --plan`` does them all. An abort storm is not among them until the
@@ -18,7 +19,7 @@ _TELLING: Final = ("sglang", "vllm", "llama.cpp")
 _ROLES: Final = {"prefill": "PREFILL", "decode": "DECODE"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Worker:
     """A deployment as a script knows it. ``prefix`` begins the names of its variables (PREFILL_URL, PREFILL_LOG).
 
@@ -33,7 +34,7 @@ class Worker:
     facts: Mapping[str, Scalar] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """One item: its id, its worker, its automation."""
 
@@ -44,7 +45,7 @@ class Step:
     automation: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Requests:
     """The request items that go to one address in one go."""
 

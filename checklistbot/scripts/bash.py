@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from checklistbot.model import Checklist, Facts, Script
+from checklistbot.record import record
 from checklistbot.scripts import Target
 from checklistbot.scripts._filters import digest, template
 from checklistbot.scripts._steps import REQUESTS, Requests, Step, Worker, requests, steps
@@ -36,7 +37,7 @@ def _digests(facts: Facts) -> Iterator[tuple[str, str]]:
             continue
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Default:
     """A variable that the caller may set, and what it is otherwise."""
 
@@ -69,7 +70,7 @@ def _fact_variable(worker: Worker, fact: str) -> str:
     return f"{worker.prefix}_{fact.upper()}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Call:
     """One check: the function, the library function it calls, and its arguments, quoted by the template."""
 

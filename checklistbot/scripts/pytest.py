@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from checklistbot.model import Checklist, Facts, Scalar, Script
+from checklistbot.record import record
 from checklistbot.scripts import Target
 from checklistbot.scripts._filters import config_lines, template
 from checklistbot.scripts._steps import REQUESTS, Requests, Step, requests, steps
@@ -15,7 +15,7 @@ from checklistbot.scripts._steps import REQUESTS, Requests, Step, requests, step
 PATH: Final = "test_checklistbot.py"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Test:
     """One test function: the library function it calls, its arguments, and the number of its plan ("" if it has none)."""
 
