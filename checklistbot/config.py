@@ -35,6 +35,8 @@ DECLARABLE: Final[dict[str, type]] = {
     "gpu": str,
     "gpu_count": int,
 }
+#: Whose ticks count: a role in the repository and those above it, or the members of a team.
+TICKS_BY: Final = r"write|maintain|admin|team:[A-Za-z0-9][A-Za-z0-9-]{0,99}/[a-z0-9][a-z0-9_-]{0,99}"
 _MATCH_KEYS: Final = ("environment", "file", "group", "name", "role")
 _RULE_ID: Final = r"[a-z][a-z0-9-]{1,60}"
 _SEVERITIES: Final = ("block", "warn", "note", "off")
@@ -389,7 +391,9 @@ def _comment(table: Table | None) -> CommentSettings:
         mode=table.choice("mode", "update", ("update", "recreate", "hide-and-recreate", "off")),  # type: ignore[arg-type]
         on=table.choice("on", "changed", ("always", "changed", "failure")),
         require_ticks=table.texts("require_ticks"),
-        ticks_by=table.text("ticks_by", "write"),
+        ticks_by=table.text(
+            "ticks_by", "write", pattern=TICKS_BY, expected="write, maintain, admin or team:ORGANISATION/TEAM"
+        ),
     )
     table.finish()
     return settings

@@ -113,7 +113,6 @@ def run_review(options: ReviewOptions) -> ReviewOutcome:
     deadline = Deadline(DEADLINE_S)
     sides = _sides(options)
     config, config_notices = _config(options, sides)
-    _check_policy(config)
     report, prompt = _report(options, sides, config, config_notices, now, deadline)
     report, warning = _overridden(report, config, options, now, deadline)
     language = options.lang or config.lang
@@ -143,12 +142,6 @@ def run_review(options: ReviewOptions) -> ReviewOutcome:
         concerns(report, config, options),
         config.comment.mode,
     )
-
-
-def _check_policy(config: Config) -> None:
-    from checklistbot.github.ticks import check_form
-
-    check_form(config.comment.ticks_by)
 
 
 # --- what is compared --------------------------------------------------------------------------------------------------

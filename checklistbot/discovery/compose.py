@@ -6,11 +6,10 @@ import dataclasses
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from checklistbot.discovery import dockerfile, envfile
+from checklistbot.discovery import envfile
 from checklistbot.discovery.base import Format
-from checklistbot.discovery.dockerfile import Stage
 from checklistbot.discovery.kubernetes import overlaid
 from checklistbot.discovery.launches import at_script, expand, launch_token, names_gpus
 from checklistbot.discovery.tree import Tree, Unreadable
@@ -18,6 +17,9 @@ from checklistbot.discovery.yaml_docs import Map, Node, Seq, dig, items, mapping
 from checklistbot.engines import _images
 from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
+
+if TYPE_CHECKING:
+    from checklistbot.discovery.dockerfile import Stage
 
 _NAME = pattern(r"(?:^|/)(?:docker-)?compose[\w.-]*\.ya?ml$")
 _PLAIN: Final = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
@@ -174,6 +176,8 @@ def _built(tree: Tree, path: str, service: Map, variables: Mapping[str, Word]) -
         key, equals, value = envfile.interpolated(entry.text or "", variables).partition("=")
         if equals:
             arguments[key] = settled(Word(value, entry.path, entry.line, value))
+    from checklistbot.discovery import dockerfile
+
     try:
         stage = dockerfile.last_stage(file, tree.read(file), arguments, text(dig(build, "target")))
     except Unreadable:
@@ -185,6 +189,8 @@ def _of_image(
     tree: Tree, template: Launch, service: Map, built: tuple[str, Stage], variables: Mapping[str, Word]
 ) -> Iterator[Launch]:
     """A service that runs what its own Dockerfile says; ``command`` and ``entrypoint`` of the service replace the image's."""
+    from checklistbot.discovery import dockerfile
+
     file, stage = built
     entrypoint, command = _argv(service.get("entrypoint"), variables), _argv(service.get("command"), variables)
     if "entrypoint" in service:

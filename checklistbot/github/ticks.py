@@ -6,10 +6,12 @@ write, is not the pull request's author and no bot. What is required comes from 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, Literal
 
+from checklistbot.config import TICKS_BY
 from checklistbot.encode import code
 from checklistbot.github import boxes, checks
 from checklistbot.github.boxes import Box, Save, Tick
@@ -63,8 +65,8 @@ class Judged:
 
 
 def check_form(ticks_by: str) -> None:
-    """Raises UsageError unless ``ticks_by`` is write, maintain, admin or team:ORGANISATION/TEAM."""
-    if ticks_by not in _ROLES and not _TEAM.fullmatch(ticks_by):
+    """Raises UsageError unless ``ticks_by``, which came back from a check run's text, is what a config may say."""
+    if not re.fullmatch(TICKS_BY, ticks_by):
         raise UsageError("comment.ticks_by: expected write, maintain, admin or team:ORGANISATION/TEAM")
 
 

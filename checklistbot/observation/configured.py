@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from checklistbot.config import Config
 from checklistbot.model import ChecklistbotError, Deployment, Skipped
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     from checklistbot.observation.endpoints import EndpointReading
@@ -25,7 +26,7 @@ MAX_ENDPOINTS: Final = 64
 Reader = Callable[..., "EndpointReading"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asked:
     """What one address told. ``unread`` is the line that says why it told nothing."""
 

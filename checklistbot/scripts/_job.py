@@ -6,7 +6,6 @@ checklistbot is installed from one commit of its own repository, never by its ba
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from typing import Final
 
@@ -31,15 +30,6 @@ def commit() -> str:
     return text if _COMMIT.fullmatch(text) else ""
 
 
-def repository() -> str:
-    """The address of this project's repository, from the one place that names it; empty where the metadata is not there."""
-    try:
-        urls = importlib.metadata.metadata("checklistbot").get_all("Project-URL") or []
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-    return next((url.partition(",")[2].strip() for url in urls if url.startswith("Source,")), "")
-
-
 def render(checklist: Checklist, facts: Facts, target: str, job: str, path: str) -> tuple[Script, ...]:
     """The job's file, the bash script it runs, and the installer where there are requests to send."""
     (script,) = bash.render(checklist, facts)
@@ -53,6 +43,8 @@ def render(checklist: Checklist, facts: Facts, target: str, job: str, path: str)
     )
     files = [Script(target, path, text), Script(target, SCRIPT, script.text)]
     if probing:
-        installer = template("install.sh.j2").render(repository=repository(), version=__version__, ref=commit())
+        installer = template("install.sh.j2").render(
+            repository=resources.repository(), version=__version__, ref=commit()
+        )
         files.append(Script(target, INSTALL, installer))
     return tuple(files)

@@ -66,6 +66,10 @@ def test_every_key_of_the_contract_is_read() -> None:
         ("version: true\n", "c.yml:1: version must be 1, the only version there is"),
         ("version: 1\nlang: fr\n", "c.yml:2: lang must be one of en, ko"),
         (
+            "version: 1\ncomment:\n  ticks_by: everybody\n",
+            "c.yml:3: comment.ticks_by must be write, maintain, admin or team:ORGANISATION/TEAM",
+        ),
+        (
             "version: 1\ndeployments:\n  - tenency: shared\n",
             "c.yml:3: unknown key 'tenency' under deployments[0]; did you mean 'tenancy'?",
         ),
