@@ -9,14 +9,15 @@ from typing import Final
 
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
+from checklistbot.lazy import pattern
 
-_PYTHON: Final = re.compile(r"(?:.*[/\\])?(?:python|pypy)[\d.]*w?(?:\.exe)?")
+_PYTHON: Final = pattern(r"(?:.*[/\\])?(?:python|pypy)[\d.]*w?(?:\.exe)?")
 #: What code calls to become the server itself, with the arguments of the command → the module that is the same server.
 _SERVERS: Final = (
     (re.compile(r"vllm\.entrypoints\.(?:openai\.api_server|cli\.main)\b"), "vllm.entrypoints.openai.api_server"),
     (re.compile(r"sglang\.(?:launch_server|srt\.entrypoints\.http_server|srt\.server)\b"), "sglang.launch_server"),
 )
-_RUNS: Final = re.compile(r"\b(?:run_server|launch_server|run_api_server|main|runpy\.run_module)\b")
+_RUNS: Final = pattern(r"\b(?:run_server|launch_server|run_api_server|main|runpy\.run_module)\b")
 
 
 def launches(template: Launch, words: Sequence[Word], stdin: Word | None, tree: Tree | None) -> list[Launch] | None:

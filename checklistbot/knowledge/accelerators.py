@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from checklistbot import resources
 from checklistbot.knowledge import compiled
+from checklistbot.lazy import pattern
 from checklistbot.record import record
 from checklistbot.strict_yaml import Table, Value
 
@@ -21,8 +22,8 @@ _NOISE: Final = frozenset((
     "shared", "dgx", "hgx", "spark", "superchip", "grace",
 ))  # fmt: skip
 #: A slice of a GPU (MIG) is another amount of memory: it has no id.
-_SLICE: Final = re.compile(r"(?i)mig[-_.]|\d+g\.\d+gb")
-_MEMORY: Final = re.compile(r"(\d{1,3})(?:gb|gib|g)")
+_SLICE: Final = pattern(r"(?i)mig[-_.]|\d+g\.\d+gb")
+_MEMORY: Final = pattern(r"(\d{1,3})(?:gb|gib|g)")
 
 
 @record

@@ -3,7 +3,6 @@ a tool put the same kind of head before each."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
@@ -24,9 +23,9 @@ _EDGE: Final = 40
 _DIGITS_OF_A_VALUE: Final = 8
 
 #: ``grep -n``, ``cat -n``, a number that a viewer or ``srun -l`` puts before every line.
-_NUMBERED = re.compile(rb"[ \t]{0,12}(?:[\w./-]{1,200}:)?(\d{1,7})(?:\t|: ?|[-|] |  )")
+_NUMBERED = pattern(rb"[ \t]{0,12}(?:[\w./-]{1,200}:)?(\d{1,7})(?:\t|: ?|[-|] |  )")
 #: ``stern``: pod and container.
-_STERN = re.compile(rb"([a-z0-9][-a-z0-9.]{0,252}-(?:\d{1,4}|[a-z0-9]{5,10})) ([a-z0-9][-a-z0-9]{0,62})(?: \|)? ")
+_STERN = pattern(rb"([a-z0-9][-a-z0-9.]{0,252}-(?:\d{1,4}|[a-z0-9]{5,10})) ([a-z0-9][-a-z0-9]{0,62})(?: \|)? ")
 _DIGITS = pattern(r"[\d.]+")
 _NUMBER = pattern(r"\d{1,40}\Z")
 _NUMBER_ON = pattern(r"\d{1,40}")
