@@ -10,7 +10,7 @@ import dataclasses
 import io
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +30,7 @@ from checklistbot.discovery.tree import (
     only_file,
 )
 from checklistbot.model import FACT_NAMES, Deployment, Fact, Facts, InputError, Skipped, Source, merge
-from checklistbot.record import record
+from checklistbot.record import mutable_record, record
 
 if TYPE_CHECKING:
     from checklistbot.discovery.render import Renderer
@@ -53,7 +53,7 @@ class Inputs:
         return bool(self.logs or self.endpoints or self.observed)
 
 
-@dataclass(slots=True)
+@mutable_record
 class _Gathering:
     """The servers that were observed, and what could not be read."""
 

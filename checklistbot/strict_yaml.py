@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, TypeVar
 
 from checklistbot.model import UsageError
+from checklistbot.record import record
 
 MAX_BYTES: Final = 1024 * 1024
 MAX_DEPTH: Final = 32
@@ -22,7 +22,7 @@ _PLAIN_TAGS: Final = frozenset(("str", "int", "float", "bool", "null", "timestam
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Value:
     """A YAML value with the line that holds it (from 1). ``data`` is a scalar, a list of Value or a dict of str → Value."""
 

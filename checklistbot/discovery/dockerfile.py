@@ -10,7 +10,7 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from checklistbot.discovery import envfile
 from checklistbot.discovery.base import Format
@@ -18,6 +18,7 @@ from checklistbot.discovery.launches import at_script, expand, joined, names_mod
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch, Word, settled
 from checklistbot.lazy import pattern as lazy_pattern
+from checklistbot.record import mutable_record
 
 _NAME = lazy_pattern(
     r"(?:^|/)(?:[\w.-]*\.)?(?:Dockerfile|Containerfile)(?:[.\-_][\w.-]*)?$|\.dockerfile$", re.IGNORECASE
@@ -28,7 +29,7 @@ def claims(path: str, text: str) -> bool:
     return _NAME.search(path) is not None
 
 
-@dataclass
+@mutable_record
 class Stage:
     """One FROM and what follows it; a stage starts as a copy of the one it is built from."""
 

@@ -10,15 +10,17 @@ hides a file from ``git grep`` otherwise.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from checklistbot.lazy import pattern
 from checklistbot.model import InputError, UsageError
+
+if TYPE_CHECKING:
+    import subprocess
 
 _OPTIONS: Final = (
     "--literal-pathspecs",
@@ -72,16 +74,19 @@ class Repository:
     def command(self, arguments: Sequence[str | bytes]) -> list[str | bytes]:
         return ["git", f"--git-dir={self.top / '.git'}", f"--work-tree={self.top}", *_OPTIONS, *arguments]
 
-    def start(self, *arguments: str | bytes, stdin: int | None = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Starts git and returns at once, so that the caller works on meanwhile; see ``finish``."""
+    def start(self, *arguments: str | bytes, fed: bool = False) -> subprocess.Popen[bytes]:
+        """Starts git and returns at once, so that the caller works on meanwhile; see ``finish``. ``fed``: its input is a pipe."""
+        # Not above: a plain folder needs no process, and this import is a fiftieth of `checklistbot facts`.
+        import subprocess
+
         try:
             return subprocess.Popen(
                 self.command(arguments),
                 cwd=self.top,
                 env=environment(),
-                stdin=stdin,
+                stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE if stdin != subprocess.PIPE else subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL if fed else subprocess.PIPE,
             )
         except FileNotFoundError:
             raise UsageError(
@@ -167,7 +172,7 @@ class Repository:
         if not _OBJECT_ID.fullmatch(object_id):
             raise ValueError("not an object id")
         if self._batch is None or self._batch.poll() is not None:
-            self._batch = self.start("cat-file", "--batch", stdin=subprocess.PIPE)
+            self._batch = self.start("cat-file", "--batch", fed=True)
         assert self._batch.stdin is not None  # noqa: S101  (opened with pipes)
         assert self._batch.stdout is not None  # noqa: S101
         self._batch.stdin.write(object_id.encode() + b"\n")

@@ -11,7 +11,7 @@ import dataclasses
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from checklistbot.discovery import kserve
@@ -36,6 +36,7 @@ from checklistbot.discovery.yaml_docs import (
 from checklistbot.engines.base import OPEN, Launch, Word
 from checklistbot.knowledge.accelerators import by_instance
 from checklistbot.lazy import pattern
+from checklistbot.record import record
 
 _YAML = pattern(r"\.(?:ya?ml(?:\.(?:tmpl|tpl|in|template|tftpl|envsubst|erb|dist|example|sample))?|json)$")
 
@@ -111,7 +112,7 @@ def _name(document: Map) -> str:
 # --- on the way down ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class Place:
     """What is known about a node from what stands around it."""
 

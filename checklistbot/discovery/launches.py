@@ -6,7 +6,7 @@ import dataclasses
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Final
 
@@ -15,6 +15,7 @@ from checklistbot.engines import registry
 from checklistbot.engines.base import Launch, Word, settled
 from checklistbot.lazy import pattern
 from checklistbot.model import Unknown
+from checklistbot.record import mutable_record
 
 _MAX_DEPTH: Final = 8
 _ASSIGNMENT = pattern(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -202,7 +203,7 @@ def launch_token(launch: Launch) -> Word | None:
 # --- wrappers ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@mutable_record
 class Peeled:
     """What is left of a command: words to run, or a shell script with its positional parameters."""
 

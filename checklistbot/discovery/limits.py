@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from checklistbot.record import mutable_record
 
 #: The reason as ``skipped`` shows it.
 TOO_MUCH: Final = "too deep or too large to read whole"
@@ -29,7 +31,7 @@ _store: ContextVar[_Store | None] = ContextVar("store", default=None)
 _watching: ContextVar[list[bool] | None] = ContextVar("watching", default=None)
 
 
-@dataclass(slots=True)
+@mutable_record
 class _Store:
     """What the files of one state share: the steps that are left, and where their imports lead."""
 

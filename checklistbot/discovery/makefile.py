@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from checklistbot.discovery.base import Format
 from checklistbot.discovery.launches import run_shell
@@ -13,6 +13,7 @@ from checklistbot.discovery.limits import TooMuch, bounded
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word, mark
 from checklistbot.lazy import pattern
+from checklistbot.record import mutable_record
 
 _NAME = pattern(r"(?:^|/)(?:GNUmakefile|[Mm]akefile(?:\.[\w.-]+)?|[\w.-]+\.(?:mk|make))$")
 _DEPTH = 20
@@ -22,7 +23,7 @@ def claims(path: str, text: str) -> bool:
     return _NAME.search(path) is not None
 
 
-@dataclass
+@mutable_record
 class _Target:
     """One rule: its recipe lines with their numbers, and the variables that only it sets."""
 
@@ -31,7 +32,7 @@ class _Target:
     recipe: list[tuple[int, str]] = field(default_factory=list)
 
 
-@dataclass
+@mutable_record
 class _Makefile:
     variables: dict[str, str] = field(default_factory=dict)
     own: dict[str, dict[str, str]] = field(default_factory=dict)

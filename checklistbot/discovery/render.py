@@ -11,22 +11,21 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-import shutil
-import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from checklistbot.lazy import pattern
 from checklistbot.model import Skipped, UsageError
+from checklistbot.record import mutable_record
 
 if TYPE_CHECKING:
+    import subprocess
+
     from checklistbot.discovery.tree import Tree
     from checklistbot.discovery.yaml_docs import Node
 
@@ -55,7 +54,7 @@ _SECRET_NAME = pattern(r"(?i)(?:^|_)(?:token|secret|password|passwd|api_?key|pri
 _VERSION = pattern(r"v?\d{1,3}\.\d{1,3}\.\d{1,3}[\w.+-]{0,40}")
 
 
-@dataclass(slots=True)
+@mutable_record
 class Renderer:
     """Runs one program for one run of ours. ``skipped`` says what it rendered and by which version, ``unread`` what it could not."""
 
@@ -121,6 +120,8 @@ class Renderer:
 
     def _run(self, command: list[str], copy: Path) -> bytes | str:
         """Standard output, or why there is none."""
+        import subprocess
+
         from checklistbot.encode import redact, terminal
 
         output, errors = self.scratch / "out", self.scratch / "err"
@@ -147,11 +148,13 @@ _LIMITS: Final = (
 
 def _watch(child: subprocess.Popen[bytes], *files: Path) -> str | None:
     """Wait for the end; why it was ended before that, None if it was not."""
+    from subprocess import TimeoutExpired
+
     end = time.monotonic() + SECONDS
     while True:
         try:
             child.wait(0.05)
-        except subprocess.TimeoutExpired:
+        except TimeoutExpired:
             too_long = time.monotonic() > end
             too_much = any(file.stat().st_size > MAX_OUTPUT for file in files) or _resident(child.pid) > MAX_MEMORY
             if not (too_long or too_much):
@@ -167,8 +170,10 @@ def _watch(child: subprocess.Popen[bytes], *files: Path) -> str | None:
 
 def _end(child: subprocess.Popen[bytes]) -> None:
     """End the program and all that it started."""
+    from signal import SIGKILL
+
     with suppress(OSError):  # all of them may have ended
-        os.killpg(child.pid, signal.SIGKILL)
+        os.killpg(child.pid, SIGKILL)
     child.wait()
 
 
@@ -282,6 +287,9 @@ def renderer(kind: Kind | None, environ: Mapping[str, str], *, fork: bool = Fals
         raise UsageError(
             f"--render {kind}: not in a run that holds a secret ({secret}); run it as: env -u {secret} checklistbot …"
         )
+    import shutil
+    import tempfile
+
     binary = shutil.which(kind, path=environ.get("PATH"))
     if binary is None:
         raise UsageError(

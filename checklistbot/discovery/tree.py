@@ -9,15 +9,17 @@ import os
 import posixpath
 import re
 import stat
-import subprocess
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from checklistbot.discovery.git import Repository, find_top
 from checklistbot.discovery.git import repository as open_repository
 from checklistbot.model import InputError, Skipped, UsageError
+
+if TYPE_CHECKING:
+    import subprocess
 
 MAX_BYTES: Final = 5 * 1024 * 1024
 #: Bytes of files that a plain folder keeps in memory between searches.

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Union
 
 from checklistbot.discovery.limits import gave_up
 from checklistbot.engines.base import OPEN, Word, mark, settled, without_marks
 from checklistbot.lazy import pattern
+from checklistbot.record import record
 
 __all__ = ["OPEN", "Map", "Node", "Seq", "Word", "dig", "documents", "mark", "read", "settled", "without_marks"]
 
@@ -51,7 +51,7 @@ class Seq(list[Node]):
         self.path, self.line = path, line
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Documents:
     """The documents of one text; ``error`` says where it stopped being YAML, None where all of it was read."""
 

@@ -9,7 +9,7 @@ import bisect
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,7 @@ from checklistbot.encode import SECRET, Untrusted, redact, redact_value, secret_
 from checklistbot.engines.base import Word
 from checklistbot.lazy import pattern
 from checklistbot.model import Fact, Flag, Source, Unknown
-from checklistbot.record import record
+from checklistbot.record import mutable_record, record
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -123,7 +123,7 @@ class Given:
         return self.values[0] if self.values else None
 
 
-@dataclass(slots=True)
+@mutable_record
 class Parsed:
     """A command line: flags in order, and the words that belong to none."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Word:
     """One word of a command or one value of a manifest, with the line that spells it.
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from checklistbot.config import Config
 from checklistbot.model import ChecklistbotError, Deployment, Skipped
-from checklistbot.record import record
+from checklistbot.record import mutable_record, record
 
 if TYPE_CHECKING:
     from checklistbot.observation.endpoints import EndpointReading
@@ -52,7 +52,7 @@ def addresses(config: Config) -> frozenset[str]:
     return frozenset(str(located.value) for entry in config.deployments for located in entry.endpoints)
 
 
-@dataclass(slots=True)
+@mutable_record
 class Endpoints:
     """Asks the addresses of a config, each once a run, all of them within 60 s.
 
