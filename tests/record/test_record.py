@@ -40,7 +40,7 @@ def test_a_record_is_its_fields(number: int, owner: str, words: tuple[str, ...])
     assert [field.name for field in dataclasses.fields(page)] == ["number", "owner", "words"]
     assert dataclasses.asdict(page) == {"number": number, "owner": owner, "words": words}
     assert dataclasses.replace(page, owner="x") == Page(number, "x", words)
-    assert copy.copy(page) == copy.deepcopy(page) == pickle.loads(pickle.dumps(page)) == page  # noqa: S301 (our own)
+    assert copy.copy(page) == copy.deepcopy(page) == pickle.loads(pickle.dumps(page)) == page
 
 
 def test_defaults_are_made_for_each_object() -> None:
