@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from checklistbot.lazy import pattern
@@ -262,12 +263,17 @@ def json_text(text: str, *, limit: int = 100_000) -> str:
 
 def json_safe(value: Any) -> Any:
     """A JSON value with every string, keys included, passed through ``json_text``."""
+    # A report says most of its strings (keys, paths, sources) hundreds of times.
+    return _json_safe(value, cache(json_text))
+
+
+def _json_safe(value: Any, text: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return json_text(value)
+        return text(value)
     if isinstance(value, dict):
-        return {json_text(str(key)): json_safe(entry) for key, entry in value.items()}
+        return {text(str(key)): _json_safe(entry, text) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [json_safe(entry) for entry in value]
+        return [_json_safe(entry, text) for entry in value]
     return value
 
 

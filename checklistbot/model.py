@@ -326,7 +326,11 @@ class Deployment:
 
     def flag(self, name: str) -> Flag | None:
         """The last flag of that canonical name that reaches the server (the engine takes the last), None if none does."""
-        return next((flag for flag in reversed(self.flags) if flag.name == name and flag.reaches_server), None)
+        # A loop, not a generator: every rule and advisory asks, tens of thousands of times in a large repository.
+        for flag in reversed(self.flags):
+            if flag.name == name and flag.reaches_server:
+                return flag
+        return None
 
     def env_var(self, name: str) -> Flag | None:
         return next((entry for entry in reversed(self.env) if entry.name == name), None)

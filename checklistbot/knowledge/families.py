@@ -54,13 +54,19 @@ def _entry(table: Table) -> dict[str, Any]:
     return entry
 
 
+def _like(name: str, glob: str) -> bool:
+    """``fnmatchcase``, for most names without compiling the glob: its beginning decides."""
+    start = glob.partition("*")[0]
+    return ("?" in start or "[" in start or name.startswith(start)) and fnmatchcase(name, glob)
+
+
 @cache
 def family_of(model: str | None) -> Family | None:
     """The entry of a model's name or path, None where none matches."""
     if not model:
         return None
     name = model.rstrip("/").rpartition("/")[2].lower()
-    return next((entry for entry in entries() if any(fnmatchcase(name, glob) for glob in entry.names)), None)
+    return next((entry for entry in entries() if any(_like(name, glob) for glob in entry.names)), None)
 
 
 def families(model: str | None) -> frozenset[str]:

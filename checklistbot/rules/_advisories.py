@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
-from checklistbot.knowledge.advisory import LIBRARIES, Advisory, advisories
+from checklistbot.knowledge.advisory import Advisory, advisories
 from checklistbot.model import Deployment, Verdict
-from checklistbot.rules._match import Match, Scene, match
+from checklistbot.rules._match import Match, Scene, libraries, match
 from checklistbot.rules.base import Context
 
 NAMES: Final = {
@@ -59,16 +59,16 @@ def with_floor() -> tuple[Advisory, ...]:
 def _hits(context: Context) -> Iterator[GroupHits]:
     before = _before(context)
     for key, members in context.groups():
-        wanted = _concerning(frozenset(str(member.engine.value) for member in members))
+        engines = frozenset(str(member.engine.value) for member in members)
+        wanted = _concerning(engines.union(*map(libraries, members)))
         scenes = [_scene(member, members, before, context) for member in members]
         found = [hit for advisory in wanted if (hit := _hit(advisory, scenes)) is not None]
         yield key, members, found
 
 
 @cache
-def _concerning(engines: frozenset[str]) -> tuple[Advisory, ...]:
-    """The advisories of these engines and of the libraries that any engine may use, without those that a rule speaks for."""
-    named = engines | set(LIBRARIES)
+def _concerning(named: frozenset[str]) -> tuple[Advisory, ...]:
+    """The advisories of these engines and libraries, without those that a rule speaks for."""
     return tuple(one for one in advisories().values() if one.engine in named and one.id not in subsumed())
 
 

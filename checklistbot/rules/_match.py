@@ -51,17 +51,20 @@ class Match:
     undecided: tuple[str, ...] = ()
 
 
+_NO: Final = Match("no")
+
+
 def match(advisory: Advisory, scene: Scene) -> Match:
     """How the advisory applies to the scene's deployment."""
-    if not _engine(advisory, scene.deployment) or back_ported(advisory, scene.deployment, scene.config):
-        return Match("no")
+    if not _engine(advisory, scene.deployment):
+        return _NO
     results: dict[str, Tri] = {"version": _version(advisory, scene.deployment)}
-    if results["version"] is False:
-        return Match("no")
+    if results["version"] is False or back_ported(advisory, scene.deployment, scene.config):
+        return _NO
     for key, wanted in advisory.when.items():
         results[key] = _CONDITIONS[key](wanted, scene)
         if results[key] is False:
-            return Match("no")
+            return _NO
     undecided = tuple(key for key, result in results.items() if result is None)
     return Match("possible", undecided) if undecided else Match("definite")
 
@@ -72,18 +75,22 @@ def back_ported(advisory: Advisory, deployment: Deployment, config: Config) -> b
     return any(advisory.id in entry.fixes and fnmatchcase(image, entry.match) for entry in config.images)
 
 
+#: Library → how the names of its connectors begin, in lower case.
+_CONNECTOR_STARTS: Final = (("lmcache", "lmcache"), ("mooncake", "mooncakestore"))
+
+
 def _engine(advisory: Advisory, deployment: Deployment) -> bool:
     if advisory.engine in LIBRARIES:
-        return _uses_library(advisory.engine, deployment)
+        return advisory.engine in libraries(deployment)
     return advisory.engine == deployment.engine.value
 
 
-def _uses_library(library: str, deployment: Deployment) -> bool:
+def libraries(deployment: Deployment) -> frozenset[str]:
+    """Which of LIBRARIES the deployment keeps KV pages with, as far as its flags say."""
     names = {name.lower() for name in connectors(deployment) or ()}
     backend = str(flag_value(deployment, "hicache-storage-backend") or "").lower()
-    if library == "lmcache":
-        return any(name.startswith("lmcache") for name in names)
-    return any(name.startswith("mooncakestore") for name in names) or backend == "mooncake"
+    used = {library for library, start in _CONNECTOR_STARTS if any(name.startswith(start) for name in names)}
+    return frozenset(used | ({backend} & {"mooncake"}))
 
 
 def _version(advisory: Advisory, deployment: Deployment) -> Tri:
@@ -504,7 +511,7 @@ def _cache_transceiver(wanted: list[str], scene: Scene) -> Tri:
 
 
 def _storage(wanted: list[str] | Mapping[str, Any], scene: Scene) -> Tri:
-    return _uses_library(str(wanted[0]), scene.deployment) if isinstance(wanted, list) else None
+    return str(wanted[0]) in libraries(scene.deployment) if isinstance(wanted, list) else None
 
 
 def _change(wanted: list[str], scene: Scene) -> Tri:

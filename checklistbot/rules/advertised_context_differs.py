@@ -96,8 +96,9 @@ def _promises(tree: Tree, names: set[str]) -> dict[str, list[Promise]]:
     found: dict[str, list[Promise]] = {}
     texts: dict[str, list[str]] = {}
     for path, line, text in lines_with(tree, sorted(names), wanted=lambda p: prose(p) or p.endswith(_CONFIGS)):
+        lowered = text.lower()
         for name in names:
-            if name.lower() not in text.lower():
+            if name.lower() not in lowered:
                 continue
             if prose(path):
                 made = [Promise(n, Location(path, line), False) for n in _in_prose(text, name)]

@@ -13,6 +13,7 @@ from checklistbot.engines.base import OPEN
 from checklistbot.lazy import pattern as lazy_pattern
 
 Value = Text | list[Text] | dict[str, Text]
+_PLAIN = lazy_pattern(r"[^\\'\"$`]+")
 _NAME = lazy_pattern(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 
 
@@ -120,7 +121,7 @@ class _Run:
                 self._insert(self._scope.substitute(self._raw.slice(at + 1, end)), quoted or self._heredoc)
                 at = end + 1
             else:
-                match = re.compile(r"[^\\'\"$`]+").match(self._plain, at)
+                match = _PLAIN.match(self._plain, at)
                 end = match.end() if match is not None else at + 1
                 self._add(self._raw.slice(at, end))
                 at = end

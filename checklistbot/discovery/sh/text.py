@@ -62,6 +62,13 @@ class Text:
         return of(text, path, line)
 
     def slice(self, start: int, end: int) -> Text:
+        if len(self.pieces) == 1:  # most of them
+            piece, path, line = self.pieces[0]
+            return (
+                Text(((piece[max(start, 0) : max(end, 0)], path, line),))
+                if max(start, 0) < min(end, len(piece))
+                else Text()
+            )
         found = []
         for number in range(max(bisect_right(self._starts, start) - 1, 0), len(self.pieces)):
             at, (piece, path, line) = self._starts[number], self.pieces[number]
