@@ -13,7 +13,6 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
@@ -45,7 +44,7 @@ class MergeRequest:
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Note:
     id: int
     body: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from checklistbot import strict_yaml
@@ -21,7 +21,7 @@ from checklistbot.checklist.validate import Invalid, drafts, load_json
 from checklistbot.lazy import pattern
 from checklistbot.llm.base import MAX_ANSWER_BYTES
 from checklistbot.model import UsageError
-from checklistbot.record import record
+from checklistbot.record import mutable_record, record
 
 if TYPE_CHECKING:
     from checklistbot.llm.base import Reason
@@ -327,7 +327,7 @@ _PROGRAM = pattern(
 _SHELLS: Final = ("bash", "sh", "shell", "console", "zsh", "terminal")
 
 
-@dataclass(slots=True)
+@mutable_record
 class _Parts:
     """An item while it is gathered."""
 

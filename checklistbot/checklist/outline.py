@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from checklistbot.lazy import pattern
+from checklistbot.record import mutable_record
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -19,14 +20,14 @@ _LINK = pattern(r"!?\[([^\[\]]{0,300})\]\([^()\s]{0,500}(?: \"[^\"]{0,200}\")?\)
 _BOX = pattern(r"^\[([ xX])\]\s+")
 
 
-@dataclass(slots=True)
+@mutable_record
 class Paragraph:
     text: str
     #: The bold words it starts with, "" if it starts otherwise; the whole text where all of it is bold.
     lead: str = ""
 
 
-@dataclass(slots=True)
+@mutable_record
 class Entry:
     """One list item. ``checked`` is None where it has no box."""
 
@@ -36,19 +37,19 @@ class Entry:
     blocks: list[Block] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@mutable_record
 class Listing:
     entries: list[Entry]
     ordered: bool
 
 
-@dataclass(slots=True)
+@mutable_record
 class Table:
     headers: list[str]
     rows: list[list[str]]
 
 
-@dataclass(slots=True)
+@mutable_record
 class Code:
     language: str
     text: str
@@ -57,7 +58,7 @@ class Code:
 Block = Paragraph | Listing | Table | Code
 
 
-@dataclass(slots=True)
+@mutable_record
 class Section:
     """A heading and what stands below it; the document is a section of level 0."""
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, Protocol
 
 from checklistbot.engines._log import Entry, Notes, Said
+from checklistbot.record import mutable_record, record
 
 
 class Answering(Protocol):
@@ -27,7 +28,7 @@ class Answering(Protocol):
 Ask = Callable[[str], "Answering | None"]
 
 
-@dataclass(slots=True)
+@mutable_record
 class Live:
     """What one live server says: notes like those of a log, with rank. ``name`` tells several servers behind one
     address apart."""
@@ -50,7 +51,7 @@ class Live:
         return self.notes.strongest(key)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LiveGrammar:
     """The endpoint half of an engine. ``read`` yields the servers that answer, nothing if the address is not this
     engine's."""

@@ -11,13 +11,13 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Final, Literal
 
 from checklistbot.lazy import pattern
 from checklistbot.model import Scalar
-from checklistbot.record import record
+from checklistbot.record import mutable_record, record
 
 #: Ranks of one server that are kept apart; more than any real deployment has, so that a hostile log cannot fill the
 #: memory.
@@ -79,7 +79,7 @@ class Entry:
 _POSITIVE: Final = frozenset(("kv_pool_tokens", "context_length", "served_context", "page_size", "blocks"))
 
 
-@dataclass(slots=True)
+@mutable_record
 class Notes:
     """All that one start of one server has said.
 

@@ -13,7 +13,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -111,7 +110,7 @@ def sentence(reason: Reason, language: str) -> str:
     return korean if language == "ko" else english
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Message:
     role: Literal["user", "assistant"]
     text: str

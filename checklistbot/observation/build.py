@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from checklistbot.encode import Untrusted, redact
 from checklistbot.engines._log import FOLLOWS, Notes
 from checklistbot.lazy import pattern
 from checklistbot.model import FACT_NAMES, Candidate, Deployment, Fact, Observation, Scalar, Source
+from checklistbot.record import record
 
 #: What an observation of a pool was taken under, besides the facts of the same name.
 INPUTS: Final = (
@@ -117,7 +117,7 @@ def build(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Factor:
     value: float
     line: int

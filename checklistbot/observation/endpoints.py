@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -14,6 +13,7 @@ from checklistbot.model import ChecklistbotError, Deployment, InputError, Skippe
 from checklistbot.observation.build import build
 from checklistbot.observation.fetch import Resolver, Server, resolve
 from checklistbot.observation.fetch import server as checked
+from checklistbot.record import record
 from checklistbot.retry import Deadline
 
 #: Holds the value of the Authorization header ("Bearer …") for every endpoint; a config file cannot name another.
@@ -23,7 +23,7 @@ MAX_WORKERS: Final = 64
 _ROLES: Final = {"prefill": "prefill", "decode": "decode"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EndpointReading:
     """The servers behind an address; ``skipped`` names workers of a router that could not be asked."""
 
@@ -31,7 +31,7 @@ class EndpointReading:
     skipped: tuple[Skipped, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Worker:
     url: str
     role: str | None = None

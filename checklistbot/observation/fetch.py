@@ -15,12 +15,13 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from checklistbot.encode import terminal
 from checklistbot.model import InputError, UsageError
+from checklistbot.record import mutable_record, record
 
 TIMEOUT: Final = 5.0
 MAX_BODY: Final = 8 << 20
@@ -70,7 +71,7 @@ def refusal(address: Address, *, loopback: bool) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answer:
     """Status and body of one request; ``whole`` is False if the body was longer than 8 MiB or did not come in
     time."""
@@ -94,7 +95,7 @@ class Answer:
         return self.body.decode("utf-8", "replace") if self.ok else ""
 
 
-@dataclass(slots=True)
+@mutable_record
 class Server:
     """One address that was checked and pinned. ``ask`` gives the answer of a path, each path once.
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from checklistbot.engines._log import Record
 from checklistbot.lazy import pattern
+from checklistbot.record import mutable_record
 
 _ANSI = pattern(
     r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)?|[@-Z\\-_])"
@@ -81,7 +81,7 @@ _MESSAGE_KEYS: Final = ("log", "message", "msg", "MESSAGE", "textPayload", "body
 _ORIGIN_KEYS: Final = ("pod_name", "pod", "container_name", "container", "service", "CONTAINER_NAME", "_SYSTEMD_UNIT")
 
 
-@dataclass(slots=True)
+@mutable_record
 class _Prefix:
     """What the prefixes of one line said."""
 

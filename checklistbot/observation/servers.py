@@ -7,7 +7,7 @@ start above it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Final
@@ -15,7 +15,7 @@ from typing import Final
 from checklistbot.engines._log import LogGrammar, Notes, grammars
 from checklistbot.model import Deployment, Fact, Scalar, Unknown
 from checklistbot.observation.build import build
-from checklistbot.record import record
+from checklistbot.record import mutable_record, record
 
 MAX_STARTS: Final = 64
 #: What one start passes on to the next of the same server: who it is, never what it measured.
@@ -56,7 +56,7 @@ class Extras:
     earlier_starts: int = 0
 
 
-@dataclass(slots=True)
+@mutable_record
 class Server:
     """One engine in one stream: the notes of its starts, the last one open."""
 

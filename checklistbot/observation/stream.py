@@ -13,11 +13,11 @@ import io
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from checklistbot.model import NOTHING_ON_STDIN, InputError, UsageError
+from checklistbot.record import mutable_record
 
 BLOCK: Final = 1 << 18
 LINE: Final = 1 << 16
@@ -153,7 +153,7 @@ def was_cut(stream: BinaryIO) -> bool:
     return bool(getattr(getattr(stream, "raw", stream), "cut", False))
 
 
-@dataclass(slots=True)
+@mutable_record
 class Stretch:
     """Consecutive lines of a log; ``number`` is that of the first, counted from 1."""
 

@@ -8,7 +8,7 @@ trace. Nothing of a message is kept but numbers, the time, and an id that is a p
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final, Literal, cast
 
@@ -19,6 +19,7 @@ from checklistbot.model import Deployment, InputError, Skipped
 from checklistbot.observation.lines import records
 from checklistbot.observation.logs import LogReader, all_anchors, all_words, ending
 from checklistbot.observation.stream import Stretch, Stretches, open_stream
+from checklistbot.record import record
 
 Verdict = Literal["none", "vulnerable", "fixed", "unknown"]
 Kind = Literal["rejected-and-handed-on", "truncated", "foreign-metadata", "checksum-mismatch", "read-after-release"]
@@ -51,7 +52,7 @@ _INVALID = pattern(rf"Potentially invalid KV blocks for unrecognized request {_I
 _EXPIRED = pattern(rf"Releasing expired KV blocks for request {_ID}(?![\w.:-]).{{0,80}}?retrieved by 0 ")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Suspect:
     """One request that may have carried foreign text. ``length`` and ``limit`` in tokens, ``time`` as the log
     prints it."""
@@ -72,7 +73,7 @@ class Suspect:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Action:
     """One step of containment: a code, its numbers, and our own sentence."""
 
@@ -84,7 +85,7 @@ class Action:
         return {"code": self.code, "text": self.text, "parameters": dict(self.parameters)}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Triage:
     """``triage/1``. ``total`` counts all suspects, ``requests`` lists the first 100,000. ``unread``: a line for each log
     that cannot be read or shows no request of a known engine; ``judged`` names the others."""

@@ -6,19 +6,20 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from checklistbot.probe.keys import RunKey
 from checklistbot.probe.prompts import Prompt
 from checklistbot.probe.reply import Reply
+from checklistbot.record import mutable_record, record
 
 #: The probability of a needle pattern by chance below which it is a failure; thousands of replies of a healthy server stay below.
 ALPHA: Final = 1e-6
 Phase = Literal["baseline", "below", "filler", "together", "over", "after"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opinion:
     """``verdict`` is one of the FAIL_… words; ``strength`` fail or suspect; ``canaries`` whose marks were seen; ``seen`` fills the
     oracle's phrase in templates/probe.LANGUAGE.toml: numbers and words of our own, never text of a reply."""
@@ -30,7 +31,7 @@ class Opinion:
     seen: tuple[int | float | str, ...] = ()
 
 
-@dataclass(slots=True)
+@mutable_record
 class Limits:
     """What is known of the endpoint's limits, in tokens. ``first_rejected`` is the smallest of all workers'; ``sure`` where the
     engine said it or an answer proved it."""
@@ -50,7 +51,7 @@ class Limits:
         return min(self.pools.values(), default=None)
 
 
-@dataclass(slots=True)
+@mutable_record
 class Baseline:
     """The healthy server: codes asked for and missed, TTFT slope in seconds a token with its base, first tokens, logprob form."""
 
@@ -83,7 +84,7 @@ class Baseline:
         return self.asked >= 8 and self.missed / self.asked <= 0.25 and not weak
 
 
-@dataclass(slots=True)
+@mutable_record
 class Case:
     prompt: Prompt
     reply: Reply
@@ -103,7 +104,7 @@ class Case:
         return self.reply.status == 200 and not self.reply.refused
 
 
-@dataclass(slots=True)
+@mutable_record
 class Run:
     key: RunKey
     limits: Limits

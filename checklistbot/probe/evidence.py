@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -12,9 +12,10 @@ from checklistbot.encode import xml
 from checklistbot.probe.case import Case
 from checklistbot.probe.run import Result
 from checklistbot.probe.verdict import strongest
+from checklistbot.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Binding:
     """What the evidence is of: group, environment and digests of the facts it was taken with; all empty without facts."""
 

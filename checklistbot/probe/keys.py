@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Final
 
 from checklistbot.probe.words import BITS, WORDS
+from checklistbot.record import mutable_record
 
 #: Words of one canary: 6 × 9 = 54 bits.
 CANARY_WORDS: Final = 6
 
 
-@dataclass(slots=True)
+@mutable_record
 class RunKey:
     """The key of one run. ``canary(i)`` is tenant i's phrase; no two tenants share a pair of neighbouring words."""
 

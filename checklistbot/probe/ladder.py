@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from checklistbot.model import UsageError
 from checklistbot.probe.case import Limits
+from checklistbot.record import mutable_record, record
 
 #: The shortest prompt with eight codes and its instructions, with room for tokenizers that split words.
 SHORT: Final = 700
@@ -15,7 +16,7 @@ SHORT: Final = 700
 PREFILL_SPEED: Final = 20_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Point:
     """A prompt of ``length`` tokens with up to ``max_tokens`` of answer; ``item`` is the plan's item it is for."""
 
@@ -25,7 +26,7 @@ class Point:
     item: str | None = None
 
 
-@dataclass(slots=True)
+@mutable_record
 class Ladder:
     """Lengths in tokens. ``together`` prompts run at the same time; ``early`` and ``fillers`` carry the canaries, before
     the prompts below the limit and before those over it."""

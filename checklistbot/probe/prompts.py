@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, AnyStr, Final, Literal
 
 from checklistbot.probe.keys import RunKey
+from checklistbot.record import mutable_record
 
 Kind = Literal["needles", "filler"]
 #: Counts the tokens of a short text as the endpoint counts a prompt, template included.
@@ -91,7 +92,7 @@ def body(prompt: Prompt, *, chat: bool, options: dict[str, Any]) -> Body:
     return Body(before, ((_escaped(text), times) for text, times in prompt.pieces), after)
 
 
-@dataclass(slots=True)
+@mutable_record
 class Maker:
     """Makes the prompts of one run. ``per_block`` is what one more block of filler text costs in tokens."""
 

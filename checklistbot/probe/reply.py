@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from checklistbot.probe.wire import Answer
+from checklistbot.record import mutable_record
 
 _ERROR_TEXT: Final = 4_000
 _PARAMETERS: Final = ("input_tokens", "max_tokens")
 
 
-@dataclass(slots=True)
+@mutable_record
 class Reply:
     """``text`` is all a client can read: content, reasoning, tool arguments. Nothing of it is ever written down.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from checklistbot.model import InputError, UsageError
@@ -18,6 +18,7 @@ from checklistbot.probe.reply import Reply, read
 from checklistbot.probe.safety import watch
 from checklistbot.probe.verdict import Summary, judge, judge_run, summarize
 from checklistbot.probe.wire import Call, Transport
+from checklistbot.record import mutable_record, record
 
 #: SGLang's decode waits up to 300 s for a hand-off; only what is silent for longer hangs.
 OVER_DEADLINE: Final = 340.0
@@ -29,7 +30,7 @@ BUDGET: Final = 10_000_000
 _ENOUGH: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """Lengths in tokens, times in seconds. ``plan`` are the items of a plan/1, None for the profile's own ladder."""
 
@@ -50,7 +51,7 @@ class Options:
     oracles_off: Collection[str] = ()
 
 
-@dataclass(slots=True)
+@mutable_record
 class Result:
     """``run`` holds replies' text in memory only; ``summary`` and evidence hold none. ``interrupted``: Ctrl-C came."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from checklistbot.probe.case import Case, Opinion, Run
 from checklistbot.probe.oracles import all_oracles
+from checklistbot.record import mutable_record
 
 #: Worst first.
 FAILS: Final = (
@@ -90,7 +91,7 @@ def _speaks_of_length(case: Case, run: Run) -> bool:
 Whole = Literal["pass", "fail", "inconclusive"]
 
 
-@dataclass(slots=True)
+@mutable_record
 class Summary:
     """``why`` are codes of the texts (probe.WHY): what keeps the run from a pass. ``judged`` counts the replies that passed."""
 

@@ -6,11 +6,12 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 from checklistbot.model import UsageError
 from checklistbot.probe.prompts import Body
+from checklistbot.record import mutable_record, record
 
 MAX_ANSWER: Final = 8 << 20
 #: Bytes and pieces of all answers of a run together: an endpoint that sends without end fills neither memory nor time.
@@ -19,7 +20,7 @@ _PIECES: Final = 100_000
 CONNECT_SECONDS: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     method: str
     path: str
@@ -27,7 +28,7 @@ class Call:
     deadline: float = 60.0
 
 
-@dataclass(slots=True)
+@mutable_record
 class Answer:
     """What came back. Times are seconds after the call began; ``error`` is timeout, cut, connect or too-big."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from checklistbot.model import Deployment, Fact
+from checklistbot.record import record
 from checklistbot.report import describe
 from checklistbot.report.view import Group
 from checklistbot.report.words import Line, Words, foreign, join, own
@@ -33,7 +33,7 @@ _PARALLEL: Final = (("tensor_parallel", "TP"), ("pipeline_parallel", "PP"), ("da
 _MAX_OTHERS: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cell:
     """A value, and below it how it was learnt."""
 

@@ -7,10 +7,10 @@ They are built from the report alone and are the same in the comment, the termin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from checklistbot.model import Deployment, Edit, Finding, Override, Report, Verdict
+from checklistbot.record import record
 from checklistbot.report import describe
 from checklistbot.report.view import ENGINE_NAMES, Group, Standing, View, is_debt, view, weight
 from checklistbot.report.words import Filling, Language, Line, Words, code, foreign, join, own, plain
@@ -23,7 +23,7 @@ _MAX_TITLES: Final = 3
 _COUNTED: Final[tuple[Verdict, ...]] = ("block", "unknown", "warn")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Headline:
     """``title`` is the verdict line; ``lines`` the two to four that follow it."""
 

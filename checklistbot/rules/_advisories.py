@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Final
 
 from checklistbot.knowledge.advisory import Advisory, advisories
 from checklistbot.model import Deployment, Verdict
+from checklistbot.record import mutable_record
 from checklistbot.rules._match import Match, Scene, libraries, match
 from checklistbot.rules.base import Context
 
@@ -22,7 +23,7 @@ NAMES: Final = {
 }
 
 
-@dataclass(slots=True)
+@mutable_record
 class Hit:
     """An advisory on a group: the members it definitely applies to, and those it possibly does, with what is missing."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ from checklistbot.config import Config
 from checklistbot.encode import Untrusted
 from checklistbot.lazy import pattern
 from checklistbot.model import VERDICT_ORDER, Finding, Location, UsageError, Waived
-from checklistbot.record import record
+from checklistbot.record import mutable_record, record
 from checklistbot.rules.base import Rule, Sources
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def with_severity(finding: Finding, rule: Rule, config: Config) -> Finding:
     return finding.replace(verdict=setting.severity) if rule.waivable or graver else finding
 
 
-@dataclass(slots=True)
+@mutable_record
 class Waivers:
     """Waivers of the config and ignores in the files, applied to findings one by one."""
 

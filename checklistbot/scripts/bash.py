@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from checklistbot.model import Checklist, Facts, Script
@@ -109,7 +108,7 @@ def _flag_value(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Plan:
     function: str
     variable: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 
+from checklistbot.record import mutable_record
 from checklistbot.simulator.engine import Cluster, Cut, Delay, Done, Event, Handoff, Refused, Request, Silence, Token
 from checklistbot.simulator.tokens import ZERO
 
@@ -16,7 +17,7 @@ Face = Literal["router", "prefill", "decode"]
 _CREATED: Final = 1_790_000_000
 
 
-@dataclass(slots=True)
+@mutable_record
 class Served:
     """An answer: ``chunks`` are (seconds since the one before, bytes). Empty bytes are mere waiting, None breaks the connection,
     infinite seconds mean that nothing comes any more. ``status`` and ``content_type`` hold once the first bytes are there."""
@@ -30,7 +31,7 @@ class BadRequest(Exception):
     pass
 
 
-@dataclass(slots=True)
+@mutable_record
 class App:
     """One HTTP face of the cluster: the router (or a unified server), or one of its workers behind another router."""
 

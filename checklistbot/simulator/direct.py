@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from checklistbot.record import mutable_record
 from checklistbot.simulator.api import App, Served
 
 
-@dataclass(slots=True)
+@mutable_record
 class Played:
     """One answer: chunks with their times in seconds after the call; ``error`` is "timeout" or "cut"."""
 
@@ -22,7 +23,7 @@ class Played:
     error: str | None = None
 
 
-@dataclass(slots=True)
+@mutable_record
 class Direct:
     """Plays calls on an app. ``now`` is the virtual time in seconds."""
 

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from checklistbot.record import mutable_record, record
 from checklistbot.simulator.faults import switches_of
 from checklistbot.simulator.model import STUB_FIRST, Mode, Model
 from checklistbot.simulator.pool import Order, PagePool
@@ -22,7 +23,7 @@ _POLL: Final = 0.005
 _HANDOFF_PATIENCE: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settings:
     """Sizes in tokens, speeds in tokens per second. The defaults are the incident's."""
 
@@ -55,7 +56,7 @@ class Settings:
         return self.limit(self.decode_pool if self.disaggregated else self.prefill_pool)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Request:
     id: str
     tokens: str
@@ -64,12 +65,12 @@ class Request:
     forced: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Delay:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Token:
     """One token of the answer; ``logprob_token`` is the one that the log probabilities tell."""
 
@@ -78,13 +79,13 @@ class Token:
     channel: Literal["content", "reasoning"] = "content"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refused:
     status: int
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Done:
     reason: Literal["stop", "length"]
     prompt_tokens: int
@@ -92,12 +93,12 @@ class Done:
     cached_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Silence:
     """Nothing comes any more, for ever."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cut:
     """The connection breaks here."""
 
@@ -105,7 +106,7 @@ class Cut:
 Event: TypeAlias = Delay | Token | Refused | Done | Silence | Cut
 
 
-@dataclass(slots=True)
+@mutable_record
 class Handoff:
     """What prefill hands to decode: pages by content, the first token, and whether it is only the placeholder's page."""
 
@@ -117,7 +118,7 @@ class Handoff:
     refused: Refused | None = None
 
 
-@dataclass(slots=True)
+@mutable_record
 class _Stream:
     plan: str
     crossed: bool = False

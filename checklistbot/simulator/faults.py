@@ -6,13 +6,13 @@ Numbers are those of the project's fault catalogue (b…: after a bug of a real 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from checklistbot.model import UsageError
+from checklistbot.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fault:
     name: str
     number: str

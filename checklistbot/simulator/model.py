@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from checklistbot.record import record
 from checklistbot.simulator.tokens import ZERO, Tokenizer
 
 Mode = Literal["verbatim", "paraphrase", "three-words", "garble"]
@@ -21,7 +21,7 @@ _QUESTION: Final = 400
 _SYNONYMS: Final = {"access": "entry", "phrase": "saying", "keeps": "holds", "near": "beside", "office": "bureau"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Model:
     """``recall`` is the share of codes it copies right; ``mode`` what it does to text that is not an answer."""
 

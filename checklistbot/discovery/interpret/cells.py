@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from checklistbot.discovery.interpret.marks import without_marks
@@ -15,6 +15,7 @@ from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch
 from checklistbot.lazy import pattern
 from checklistbot.model import Skipped
+from checklistbot.record import mutable_record
 
 MAX_CELLS: Final = 5_000
 _SHELL_CELL = pattern(r"%%(?:bash|sh|script\s+(?:--bg\s+)?(?:bash|sh)|shell)\b")
@@ -22,7 +23,7 @@ _ENV_MAGIC = pattern(r"\s*%(?:env|set_env)\s+(\w+)[=\s]\s*(.*)$")
 _ESCAPE = pattern(r"^(\s*)(?:[\w, ]+=\s*)?!+(.*)$")
 
 
-@dataclass(slots=True)
+@mutable_record
 class Cell:
     """Lines of source with the line of the file that holds each."""
 

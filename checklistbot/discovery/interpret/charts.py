@@ -6,7 +6,6 @@ import dataclasses
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -19,6 +18,7 @@ from checklistbot.discovery.interpret.pyvalues import Const, Map, Unk, Value
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.engines.base import Launch
 from checklistbot.model import Skipped
+from checklistbot.record import record
 
 MAX_FILES: Final = 300
 MAX_DEPTH: Final = 4
@@ -31,7 +31,7 @@ _ENVIRONMENT = (
 _NOT_ENVIRONMENTS: Final = frozenset({"schema", "default", "defaults", "example", "ci", "test"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Chart:
     """A chart's folder ("" for the root) and the files in it."""
 

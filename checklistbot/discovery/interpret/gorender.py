@@ -13,6 +13,7 @@ from checklistbot.discovery.interpret.marks import Place, has_mark, map_words, m
 from checklistbot.discovery.interpret.pyvalues import Const, Map, Seq, Unk, Value
 from checklistbot.engines import base
 from checklistbot.engines.base import Launch, Word
+from checklistbot.record import mutable_record
 
 STEPS: Final = 200_000
 MAX_OUTPUT: Final = 500_000
@@ -23,7 +24,7 @@ class Stopped(Exception):
     """Rendering ends: the budget is used up, or the template calls ``fail``."""
 
 
-@dataclass(slots=True)
+@mutable_record
 class Line:
     """A rendered line: ``top`` is the line of the template that is rendered, ``deep`` the line that spells the text, ``inserts`` values in it."""
 
@@ -314,7 +315,7 @@ def method(at: Place, call: Callable[[list[Value], Place], Value]) -> Value:
     return _Method(at, call)
 
 
-@dataclass(slots=True)
+@mutable_record
 class Scope:
     path: str
     dot: Value

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from checklistbot.lazy import pattern
+from checklistbot.record import mutable_record
 
 MAX_DEPTH: Final = 60
 #: Parts of an action; strings may hold braces.
@@ -24,7 +25,7 @@ class TemplateError(ValueError):
     """The text is no Go template."""
 
 
-@dataclass(slots=True)
+@mutable_record
 class Arg:
     """One operand: ``kind`` is literal, field, variable, call (a parenthesised pipeline), word."""
 
@@ -33,14 +34,14 @@ class Arg:
     fields: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@mutable_record
 class Pipeline:
     commands: list[list[Arg]]
     variables: list[str] = field(default_factory=list)
     declare: bool = False
 
 
-@dataclass(slots=True)
+@mutable_record
 class Node:
     """``kind``: text, action, if, range, with, template, break, continue."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import bisect
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from checklistbot.discovery.limits import gave_up
 from checklistbot.lazy import pattern as lazy_pattern
+from checklistbot.record import mutable_record
 
 MAX_DEPTH: Final = 60
 _SPACE = lazy_pattern(r"(?:[ \t\r]|#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))*", re.DOTALL)
@@ -42,7 +43,7 @@ class HclError(ValueError):
     """The text stops being HCL here."""
 
 
-@dataclass(slots=True)
+@mutable_record
 class Expr:
     """``kind`` names the node; ``parts`` are its children or its value."""
 
@@ -51,7 +52,7 @@ class Expr:
     parts: tuple[Any, ...] = ()
 
 
-@dataclass(slots=True)
+@mutable_record
 class Block:
     type: str
     labels: list[str]
@@ -59,7 +60,7 @@ class Block:
     body: Body
 
 
-@dataclass(slots=True)
+@mutable_record
 class Body:
     attributes: dict[str, Expr] = field(default_factory=dict)
     blocks: list[Block] = field(default_factory=list)

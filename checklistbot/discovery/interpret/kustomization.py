@@ -9,7 +9,7 @@ import dataclasses
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from checklistbot.discovery import yaml_docs
@@ -19,6 +19,7 @@ from checklistbot.discovery.yaml_docs import Map, Node, Seq, dig, items, mapping
 from checklistbot.engines.base import Word, mark
 from checklistbot.lazy import pattern as lazy_pattern
 from checklistbot.model import Skipped
+from checklistbot.record import mutable_record
 
 NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 MAX_FILES: Final = 400
@@ -26,7 +27,7 @@ MAX_DEPTH: Final = 16
 _REMOTE = lazy_pattern(r"^(?:https?://|ssh://|git@|git::|github\.com/|[\w.-]+\.[a-z]{2,}/[^/]+/)|\?ref=")
 
 
-@dataclass(slots=True)
+@mutable_record
 class Built:
     """The documents of a kustomization, every file that went into them, and what was not there."""
 

@@ -14,6 +14,7 @@ from checklistbot.discovery.interpret.pyvalues import Const, Seq, Unk, Value
 from checklistbot.discovery.limits import gave_up
 from checklistbot.discovery.tree import Tree, Unreadable
 from checklistbot.lazy import pattern
+from checklistbot.record import mutable_record
 
 STEPS: Final = 80_000
 MAX_DEPTH: Final = 120
@@ -46,7 +47,7 @@ class Stop(Exception):
     """The budget is used up."""
 
 
-@dataclass(slots=True)
+@mutable_record
 class Node:
     kind: str
     line: int

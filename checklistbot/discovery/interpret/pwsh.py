@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from checklistbot.discovery.interpret.marks import Place, mark, settled, without_marks, word
@@ -17,6 +17,7 @@ from checklistbot.discovery.limits import gave_up
 from checklistbot.discovery.tree import Tree
 from checklistbot.engines.base import Launch, Word
 from checklistbot.lazy import pattern
+from checklistbot.record import mutable_record
 
 MAX_TOKENS: Final = 40_000
 MAX_DEPTH: Final = 40
@@ -38,25 +39,25 @@ _STARTERS: Final = frozenset({"start-process", "saps", "invoke-expression", "iex
 _JOINED: Final = frozenset({"join-path", "resolve-path"})
 
 
-@dataclass(slots=True)
+@mutable_record
 class Token:
     kind: str
     text: str
     line: int
 
 
-@dataclass(slots=True)
+@mutable_record
 class Text:
     text: str
     line: int
 
 
-@dataclass(slots=True)
+@mutable_record
 class Array:
     items: list[Text] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@mutable_record
 class Table:
     items: dict[str, Text | Array] = field(default_factory=dict)
 

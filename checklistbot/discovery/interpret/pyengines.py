@@ -7,7 +7,7 @@ have other names for some (their documentation: ``LLM`` arguments, ``TurbomindEn
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from checklistbot.discovery.interpret import pylibrary
@@ -16,9 +16,10 @@ from checklistbot.discovery.interpret.pymachine import Call, Machine
 from checklistbot.discovery.interpret.pyvalues import Const, Inst, Map, Obj, Seq, Unk, Value
 from checklistbot.engines.base import Word
 from checklistbot.lazy import pattern
+from checklistbot.record import mutable_record
 
 
-@dataclass(slots=True)
+@mutable_record
 class EngineCall:
     """One construction of an engine: its flags, and what the call itself says about the deployment."""
 

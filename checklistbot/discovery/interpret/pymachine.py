@@ -12,7 +12,7 @@ import ast
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from checklistbot.discovery.interpret.pyvalues import (
 )
 from checklistbot.discovery.limits import allowance, modules, spend
 from checklistbot.discovery.tree import Tree, Unreadable
+from checklistbot.record import mutable_record
 
 #: The hungriest labelled launcher takes 200.
 STEPS: Final = 30_000
@@ -72,7 +73,7 @@ def _parsed(text: str) -> list[ast.stmt]:
     return ast.parse(without_marks(text)).body
 
 
-@dataclass(slots=True)
+@mutable_record
 class Call:
     """One call of something outside the tree, for the sinks."""
 
@@ -84,7 +85,7 @@ class Call:
     spread: bool
 
 
-@dataclass(slots=True)
+@mutable_record
 class Frame:
     scope: Scope
     path: str

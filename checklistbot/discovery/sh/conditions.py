@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from checklistbot.discovery.limits import costly
 from checklistbot.discovery.sh.text import HERE, Text
 from checklistbot.engines.base import OPEN
+from checklistbot.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Truth:
     """``value`` None: not known. ``assumed``: it rests on a variable that nothing sets being empty."""
 
