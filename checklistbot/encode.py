@@ -99,8 +99,13 @@ def clean(text: str, *, limit: int = MAX_INLINE, keep: str = "") -> str:
     for character in "\n\r\t\v\f\u0085\u2028\u2029":
         if character not in keep:
             text = text.replace(character, " ")
+    # By distinct character: a long text has few.
+    letters = set(text)
+    hidden = {ord(letter): None for letter in letters if not _visible(letter, keep)}
+    text = text.translate(hidden) if hidden else text
+    text = _unstacked(text) if any(map(unicodedata.combining, letters)) else text
     # Twice, because what was hidden may have split a secret.
-    text = redact(_unstacked("".join(c for c in text if _visible(c, keep))))
+    text = redact(text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
