@@ -12,6 +12,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from checklistbot import engines
@@ -325,17 +326,22 @@ def _differs(source: LogSource, path: str) -> bool:
         return True
 
 
-def _tree_log(tree: Tree | None, path: str, skipped: list[Skipped]) -> tuple[Deployment, ...]:
+@lru_cache(maxsize=4)
+def _reading(text: str, path: str) -> LogReading:
+    """What a committed log says; base and head of a review mostly hold the same one."""
     from checklistbot.observation.logs import read_log
 
+    return read_log(io.BytesIO(text.encode("utf-8", "replace")), path)
+
+
+def _tree_log(tree: Tree | None, path: str, skipped: list[Skipped]) -> tuple[Deployment, ...]:
     if tree is None:
         return ()
     try:
-        text = tree.read(path)
+        reading = _reading(tree.read(path), path)
     except Unreadable as error:
         skipped.append(Skipped(path, str(error)))
         return ()
-    reading = read_log(io.BytesIO(text.encode("utf-8", "replace")), path)
     skipped += reading.skipped
     if reading.cut:
         skipped.append(Skipped(path, "cut short: not read to its end"))

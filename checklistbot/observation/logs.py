@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import BinaryIO, Final
 
 from checklistbot.engines._log import MAX_RANKS, Entry, LogGrammar, Notes, Record, Said, grammars
@@ -90,6 +91,20 @@ def _any(words: Iterable[bytes]) -> re.Pattern[str]:
     return re.compile("|".join(re.escape(word.decode()) for word in sorted(set(words), key=len, reverse=True)))
 
 
+@cache
+def _per_grammar() -> list[tuple[LogGrammar, re.Pattern[str]]]:
+    return [(grammar, _any(grammar.words)) for grammar in grammars()]
+
+
+@cache
+def _joined() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Any word of an engine's lines, and those that carry values, for ``Joiner``."""
+    return (
+        _any(word for grammar in grammars() for word in grammar.words),
+        _any(word for grammar in grammars() for word in (*grammar.anchors, *grammar.values)),
+    )
+
+
 class LogReader:
     """Takes the stretches of one log, in order, and makes a reading of them."""
 
@@ -99,11 +114,7 @@ class LogReader:
         self.hints: dict[str, dict[str, Entry]] = {}
         self.waiting: dict[str, set[str]] = {}
         self._terminal = Terminal()
-        self._per_grammar = [(grammar, _any(grammar.words)) for grammar in grammars()]
-        self._joiner = Joiner(
-            _any(word for grammar in grammars() for word in grammar.words),
-            _any(word for grammar in grammars() for word in (*grammar.anchors, *grammar.values)),
-        )
+        self._joiner = Joiner(*_joined())
 
     def feed(self, stretch: Stretch) -> None:
         by_stream: dict[str, list[Record]] = {}
@@ -128,7 +139,7 @@ class LogReader:
                 waiting.add(rank)
 
     def _read(self, record: Record) -> None:
-        for grammar, anchor in self._per_grammar:
+        for grammar, anchor in _per_grammar():
             if anchor.search(record.text):
                 said = list(grammar.read(record))
                 if said:
