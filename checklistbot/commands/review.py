@@ -101,6 +101,8 @@ class _Sides:
     policy: Tree | None
     git: bool
     notices: tuple[str, ...] = ()
+    #: The commit of ``policy``.
+    tip: str | None = None
 
 
 def run_review(options: ReviewOptions) -> ReviewOutcome:
@@ -187,6 +189,7 @@ def _git_sides(options: ReviewOptions) -> _Sides:
         open_tree(options.path, tip),
         True,
         () if fork else ("no-merge-base",),
+        tip,
     )
 
 
@@ -320,8 +323,7 @@ def _sources(options: ReviewOptions, sides: _Sides) -> Sources:
     from checklistbot.history import file_days
     from checklistbot.rules import Sources
 
-    dated = sides.git and options.base is not None
-    age = file_days(options.path, options.base) if dated and options.base else None
+    age = file_days(options.path, sides.tip) if sides.tip else None
     return Sources(sides.head, sides.base, sides.policy, review=True, age=age)
 
 
@@ -332,17 +334,14 @@ def _named(options: ReviewOptions) -> Inputs:
 
 
 def _history(options: ReviewOptions, sides: _Sides, config: Config) -> Changed | None:
-    if not sides.git or sides.policy is None or options.base is None:
+    if sides.tip is None:
         return None
     from checklistbot.discovery.git import find_top
     from checklistbot.discovery.git import repository as open_repository
-    from checklistbot.discovery.tree import resolve
     from checklistbot.history import changed_inputs
 
     top = find_top(options.path.resolve() if options.path.is_dir() else options.path.resolve().parent)
-    return (
-        changed_inputs(open_repository(top), resolve(options.path, options.base), options.path, config) if top else None
-    )
+    return changed_inputs(open_repository(top), sides.tip, options.path, config) if top else None
 
 
 # --- what comes out ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ hides a file from ``git grep`` otherwise.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +35,8 @@ _OPTIONS: Final = (
     "-c", "grep.fallbackToNoIndex=false",
     "-c", "grep.fullName=true",
 )  # fmt: skip
+#: How many answers about objects are kept: a listing of 100,000 files is 10 MB.
+_ANSWERS: Final = 8
 _OBJECT_ID: Final = pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -70,6 +72,8 @@ class Repository:
         self.top = top
         self._batch: subprocess.Popen[bytes] | None = None
         self._commits: set[str] = set()
+        #: Answers about objects by id, which never change: arguments → standard output; the latest few.
+        self._answers: dict[tuple[str | bytes, ...], bytes] = {}
 
     def command(self, arguments: Sequence[str | bytes]) -> list[str | bytes]:
         return ["git", f"--git-dir={self.top / '.git'}", f"--work-tree={self.top}", *_OPTIONS, *arguments]
@@ -109,6 +113,25 @@ class Repository:
 
     def run(self, *arguments: str | bytes, accept: tuple[int, ...] = (0,)) -> bytes:
         return self.finish(self.start(*arguments), accept=accept)
+
+    def ask(self, *arguments: str | bytes) -> Callable[[], bytes]:
+        """Starts git for a question about objects by id, and gives what waits for the answer; asked again, the answer is known.
+
+        A review asks the same of base and head for discovery, history and rules. Exit code 1 is "nothing found".
+        """
+        known = self._answers.get(arguments)
+        if known is not None:
+            return lambda: known
+        process = self.start(*arguments)
+
+        def answer() -> bytes:
+            output = self.finish(process, accept=(0, 1))
+            while len(self._answers) >= _ANSWERS:
+                del self._answers[next(iter(self._answers))]
+            self._answers[arguments] = output
+            return output
+
+        return answer
 
     def resolve(self, revision: str) -> str:
         """The commit id of a revision; raises UsageError where it does not name one."""

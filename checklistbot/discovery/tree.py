@@ -236,7 +236,7 @@ def _why(error: OSError) -> str:
 
 def _git_regex(words: Iterable[bytes]) -> bytes:
     """The words as one POSIX extended expression for ``git grep -E``, with the marks of UTF-16 files beside them."""
-    distinct = sorted(set(words), key=len)
+    distinct = sorted(set(words), key=lambda word: (len(word), word))
     # A word that holds another one finds nothing new, and each alternative costs time.
     shortest = [word for at, word in enumerate(distinct) if not any(other in word for other in distinct[:at])]
     escaped = (re.sub(rb"([][\\.^$*+?{}()|])", rb"\\\1", word) for word in shortest)
@@ -430,7 +430,7 @@ class Revision(_Rooted):
     def _list(self, pathspec: str) -> dict[str, str]:
         arguments = ["ls-tree", "-r", "-z", "--full-tree", self.commit]
         files: dict[str, str] = {}
-        for entry in self._git.run(*arguments, "--", *([] if pathspec == "." else [pathspec])).split(b"\0"):
+        for entry in self._git.ask(*arguments, "--", *([] if pathspec == "." else [pathspec]))().split(b"\0"):
             if not entry:
                 continue
             status, _, name = entry.partition(b"\t")
@@ -457,11 +457,11 @@ class Revision(_Rooted):
     def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
         words = list(words)
         arguments = ("grep", "-a", "-l", "-z", "-E", "-e", _git_regex(words), self.commit, "--", self._pathspec)
-        process = self._git.start(*arguments)
+        answer = self._git.ask(*arguments)
         pattern = _pattern(words)
         found = {full for full in self._files if pattern.search(os.fsencode(full))}
         start = len(self.commit) + 1
-        hits = self._git.finish(process, accept=(0, 1)).split(b"\0")
+        hits = answer().split(b"\0")
         found.update(full for full in (os.fsdecode(hit[start:]) for hit in hits if hit) if full in self._files)
         return sorted(path for path in map(self._below, found) if path is not None)
 
