@@ -32,13 +32,18 @@ class Discovered:
     files_read: int
 
 
+#: Path → the formats that claim the file.
+Claimed = dict[str, list[Format]]
+
+
 def discover(tree: Tree, exclude: Sequence[str] = ()) -> Discovered:
     """Reads every candidate file by the formats that claim it."""
     skipped: list[Skipped] = []
     texts = dict(_texts(tree, exclude, skipped))
-    consumed = _consumed(tree, texts)
+    claimed = {path: [form for form in formats() if form.claims(path, body)] for path, body in texts.items()}
+    consumed = _consumed(tree, texts, claimed)
     with limits.stored():
-        found = _found(tree, texts, consumed, skipped)
+        found = _found(tree, texts, claimed, consumed, skipped)
     skipped += _broken(texts, consumed, {launch.path for launch, _ in found})
     found = _run_by_manifests(found)
     found = [pair for pair in found if pair[0].format != "engine-config" or not _referenced(pair[0].path, texts)]
@@ -48,12 +53,12 @@ def discover(tree: Tree, exclude: Sequence[str] = ()) -> Discovered:
 
 
 def _found(
-    tree: Tree, texts: dict[str, str], consumed: dict[str, set[str]], skipped: list[Skipped]
+    tree: Tree, texts: dict[str, str], claimed: Claimed, consumed: dict[str, set[str]], skipped: list[Skipped]
 ) -> list[tuple[Launch, Deployment]]:
     """What each file starts, by each format that claims it."""
     found: list[tuple[Launch, Deployment]] = []
     for path, body in texts.items():
-        for form in _claiming(path, body):
+        for form in claimed[path]:
             if path not in consumed or form.name in consumed[path]:
                 with limits.watched() as left_out:
                     try:
@@ -130,15 +135,11 @@ def _matcher(globs: Sequence[str]) -> Callable[[str], bool]:
     return matches
 
 
-def _claiming(path: str, body: str) -> list[Format]:
-    return [form for form in formats() if form.claims(path, body)]
-
-
-def _consumed(tree: Tree, texts: dict[str, str]) -> dict[str, set[str]]:
+def _consumed(tree: Tree, texts: dict[str, str], claimed: Claimed) -> dict[str, set[str]]:
     """Files that another file renders → the formats that render them."""
     consumed: dict[str, set[str]] = {}
     for path, body in texts.items():
-        for form in _claiming(path, body):
+        for form in claimed[path]:
             for other in form.consumes(tree, path, body):
                 consumed.setdefault(other, set()).add(form.name)
     return consumed

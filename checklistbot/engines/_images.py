@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from checklistbot import resources
@@ -64,6 +64,7 @@ def split(image: str) -> tuple[str, str | None]:
     return head.removeprefix("docker.io/").removeprefix("index.docker.io/"), tag
 
 
+@lru_cache(maxsize=1_024)
 def rule_of(image: str) -> Image | None:
     """The rule for an image, None where its repository is not known."""
     repository, _ = split(image)
