@@ -24,7 +24,7 @@ def claims(path: str, body: str) -> bool:
     """YAML that holds an LLMConfig."""
     if not path.endswith((".yaml", ".yml")):
         return False
-    return (_CONFIG.search(body) is not None and "engine_kwargs" in body) or (
+    return ("engine_kwargs" in body and _CONFIG.search(body) is not None) or (
         "import_path" in body and _PINNED.search(body) is not None and "MODEL" in body
     )
 

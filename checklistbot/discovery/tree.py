@@ -10,7 +10,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -113,6 +113,11 @@ def decode(data: bytes) -> str:
     A byte-order mark decides the encoding; without one it is UTF-8, and bytes that are not become U+FFFD: a comment in another
     code page must not hide the flags beside it. NUL bytes are dropped for the same reason.
     """
+    # Formats and rules read the same files again and again.
+    return _decoded(data) if len(data) <= _SMALL else _decode(data)
+
+
+def _decode(data: bytes) -> str:
     if len(data) > MAX_BYTES:
         raise Unreadable(TOO_LARGE)
     if data.startswith(b"version https://git-lfs.github.com/spec/"):
@@ -126,6 +131,10 @@ def decode(data: bytes) -> str:
             raise Unreadable(BINARY)
         text = data.decode("utf-8", "replace")
     return text.replace("\0", "").replace("\r\n", "\n")
+
+
+_SMALL: Final = 64 * 1024
+_decoded = lru_cache(maxsize=512)(_decode)
 
 
 def _binary(data: bytes) -> bool:
