@@ -137,6 +137,8 @@ def deployment(
     found["gpu_count"] = fact(launch.gpu_count, integer)
     found["image"] = fact(launch.image, word_text)
     found["world_size"] = world_size(found)
+    if not _said(found["gpu_count"]):
+        found["gpu_count"] = _of_one_node(found["world_size"], parsed) or found["gpu_count"]
     return Deployment(
         id="",
         name=launch.name,
@@ -161,6 +163,16 @@ def _lost(launch: Launch) -> Iterator[Flag]:
 
 def _said(value: Any) -> bool:
     return isinstance(value, Fact) and (value.known or (value.unknown is not None and value.unknown.why != "not-said"))
+
+
+def _of_one_node(world: Fact, parsed: Parsed) -> Fact | None:
+    """GPUs of one node where ``--nnodes`` says how many share one replica; None where it does not, or where they do not divide."""
+    nodes = parsed.last("nnodes")
+    count = integer(nodes.value.text) if nodes is not None and nodes.value is not None and nodes.value.text else None
+    total = world.number()
+    if count is None or count < 1 or total is None or total % count:
+        return None
+    return Fact(total // count, world.source)
 
 
 def world_size(found: Mapping[str, Any]) -> Fact:

@@ -252,6 +252,21 @@ def test_workers_on_a_line_of_their_own_are_the_leader_s_deployment(tmp_path: Pa
     assert len(found(tmp_path / "other", {"run.sh": other})) == 2
 
 
+def test_the_nodes_of_one_server_share_its_gpus(tmp_path: Path) -> None:
+    launch = "python -m sglang.launch_server --model org/m --tp 16 --nnodes {} --node-rank 0\n"
+    two = only(tmp_path / "two", {"run.sh": launch.format(2)})
+    assert (two.gpu_count.value, two.gpu_count.source) == (8, two.tensor_parallel.source)
+    assert not only(tmp_path / "three", {"run.sh": launch.format(3)}).gpu_count.known
+    assert not only(tmp_path / "unknown", {"run.sh": launch.format("$NODES")}).gpu_count.known
+    named = "CUDA_VISIBLE_DEVICES=0,1 " + launch.format(2)
+    assert only(tmp_path / "named", {"run.sh": named}).gpu_count.value == 2
+
+
+def test_intel_s_devices_are_counted_too(tmp_path: Path) -> None:
+    body = "export ZE_AFFINITY_MASK=0,1,2,3\nvllm serve org/m --max-model-len 4096\n"
+    assert only(tmp_path, {"run.sh": body}).gpu_count.value == 4
+
+
 def test_a_container_task_takes_the_defaults_of_its_role(tmp_path: Path) -> None:
     files = {
         "roles/llm/defaults/main.yml": "llm_model: org/m\nllm_window: 8192\nllm_quant: null\n",
