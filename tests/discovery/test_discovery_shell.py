@@ -266,3 +266,41 @@ def test_python_inside_a_command_braces_and_what_xargs_adds(script: str, context
 def test_python_inside_a_command_that_starts_nothing() -> None:
     script = "python3 - <<'PY'\nimport vllm\nprint(vllm.__version__)\nPY\npython -c 'import sglang'\n"
     assert not discover(MemoryTree({"run.sh": script})).deployments
+
+
+WAIT = """\
+for i in $(seq 1 120); do
+  if curl -sf "http://localhost:$PORT/health" >/dev/null 2>&1; then echo "ready after $i"; break; fi
+  echo "not yet ($i of $((2 * 60)))"; sleep 5
+done
+"""
+
+
+def test_a_loop_that_only_waits_is_followed_once() -> None:
+    """A hundred such loops used up all the steps of a script, and the server behind them was not found."""
+    body = WAIT * 100 + "vllm serve org/m --max-model-len 8192\n"
+    (launch,) = launches(body)
+    assert (launch.argv[2].text, launch.line) == ("org/m", 401)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'n=$((n + 1)); [ "$n" = 3 ] && break',
+        'if [ "$i" = 3 ]; then vllm serve org/m --max-model-len 2048; exit; fi; sleep 1',
+        "echo $((n++)); sleep 1",
+        "echo ${n:=9}",
+        "echo $i > n.txt",
+        "step",
+    ],
+)
+def test_a_loop_that_leaves_something_behind_is_followed_to_its_end(body: str) -> None:
+    from tree_sitter import Node
+
+    from checklistbot.discovery.sh import machine, waiting
+
+    def loop(node: Node) -> Node:
+        return next((each for each in node.children if each.type == "do_group"), None) or loop(node.children[0])
+
+    assert waiting.idle(loop(machine.parse(WAIT.encode())))
+    assert not waiting.idle(loop(machine.parse(f"for i in 1 2 3; do {body}; done\n".encode())))

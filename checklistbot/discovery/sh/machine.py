@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from checklistbot.discovery import inline
 from checklistbot.discovery import launches as commands
 from checklistbot.discovery.limits import TooMuch, bounded, gave_up
-from checklistbot.discovery.sh import arithmetic, conditions, filters
+from checklistbot.discovery.sh import arithmetic, conditions, filters, waiting
 from checklistbot.discovery.sh.conditions import UNKNOWN, Truth
 from checklistbot.discovery.sh.expand import Expander, Value, braces, scalar
 from checklistbot.discovery.sh.text import EMPTY, HERE, Text, from_word, join, of, unknown, unset
@@ -388,11 +388,18 @@ class Machine:
         )
         if node.children and node.children[0].type == "select":
             members = members[:1]
-        for member in members[:_MAX_TURNS]:
+        waits = self._waits(body)
+        for turn, member in enumerate(members[:_MAX_TURNS]):
             self.variables[name] = member
+            if turn and waits:
+                continue
             if not self._turn(body, script, member.plain if member.known else ""):
                 break
         return Truth(True)
+
+    def _waits(self, body: Node) -> bool:
+        """True if one turn of the loop stands for all of them."""
+        return self.output is None and waiting.idle(body)
 
     def _turn(self, body: Node, script: Script, key: str) -> bool:
         """One turn of a loop; False where it was left by break."""
@@ -418,11 +425,12 @@ class Machine:
             self._turn(body, script, "")
             return Truth(True)
         self._number(match[1])
+        waits = self._waits(body)
         for turn in range(_MAX_TURNS):
             value = self._number(match[2]) if match[2].strip() else 1
             if value == 0 or (value is None and turn):
                 break
-            if not self._turn(body, script, str(turn)):
+            if not (turn and waits) and not self._turn(body, script, str(turn)):
                 break
             self._number(match[3])
         return Truth(True)
