@@ -39,8 +39,9 @@ def probe(
     return Probe(transport, Options(key=f"full-{seed}", seed=seed, oracles_off=off, watch_seconds=0)).run(), transport
 
 
-def _strong(result: Result) -> list[str]:
-    return sorted({o.oracle for c in result.run.cases for o in c.opinions if o.strength == "fail"})
+def _failing(result: Result) -> list[str]:
+    """The oracles on which the failures rest, alone or together."""
+    return sorted({o.oracle for c in result.run.cases if c.verdict.startswith("FAIL") for o in c.opinions})
 
 
 # --- faults --------------------------------------------------------------------------------------------------------------
@@ -53,7 +54,7 @@ def faults(seeds: int) -> Iterator[str]:
     for name in _WINDOW:
         results = [probe(dataclasses.replace(SMALL, faults=(name,)), seed)[0] for seed in range(seeds)]
         found = [result for result in results if result.summary.verdict == "fail"]
-        by = Counter(oracle for result in found for oracle in _strong(result))
+        by = Counter(oracle for result in found for oracle in _failing(result))
         named = ", ".join(f"{oracle} {count / seeds:.0%}" for oracle, count in by.most_common())
         first = [_first_failure(result) for result in found]
         requests, over = max(at for at, _ in first), max(over for _, over in first)

@@ -76,6 +76,10 @@ class _Stop(Exception):
     """The ladder ends here: a failure is proven, or the endpoint is not well."""
 
 
+def _only_too_soon(case: Case) -> bool:
+    return bool(case.opinions) and all(opinion.oracle == "ttft-floor" for opinion in case.opinions)
+
+
 def _named(case: Case) -> bool:
     """Whether a reply names the tenant whose text it carries."""
     return any(name.startswith("t") and not name.endswith("?") for o in case.opinions for name in o.canaries)
@@ -390,13 +394,18 @@ class Probe:
         cases = [
             case
             for case in self._run.cases
-            if case.reply.ttft is not None and case.answered and (case.phase == "baseline" or not case.opinions)
-            if case.phase in ("baseline", "over")
+            if case.reply.ttft is not None and case.answered
+            if case.phase == "baseline"
+            or (case.phase == "over" and not case.opinions)
+            or (case.phase == "after" and (not case.opinions or _only_too_soon(case)))
         ]
         shorts = [case.reply.ttft or 0.0 for case in cases if case.length <= short]
         longs = [(case.length, case.reply.ttft or 0.0) for case in cases if case.length > short]
         if shorts and longs:
             baseline.base = min(shorts)
+            if min(took for _, took in longs) <= baseline.base:
+                # The short ones ran on a busier machine than a long one.
+                baseline.base = min(took * short / length for length, took in longs)
             slopes = [(took - baseline.base) / (length - short) for length, took in longs]
             # The smaller slope: a machine that was busy once must not make honest answers look too fast.
             baseline.slope = max(0.0, min(slopes)) or None
@@ -497,7 +506,7 @@ class Probe:
         if case.reply.unsaid:
             case = self._one(point, "over", deadline=self._options.over_deadline, stream=False)
             self._over_requests += 1
-        return case
+        return self._timed(case, point)
 
     def _halve(self, good: int, bad: int, named: int | None) -> int:
         """Between an answered and a refused length. A limit that a refusal names is tried first, one token below: a front end may
@@ -524,13 +533,30 @@ class Probe:
     def _phase(self, phase: Phase, points: Sequence[steps.Point]) -> None:
         self._notify("phase", {"name": phase})
         for point in points:
-            case = self._one(point, phase)
+            case = self._timed(self._one(point, phase), point)
             if case.reply.error in ("timeout", "connect"):
                 self._recovered()
             if case.verdict == "FAIL_INCOHERENT" and all(o.oracle == "own-needles" for o in case.opinions):
                 self._again(case, point)
             if case.verdict.startswith("FAIL"):
                 raise _Stop
+
+    def _timed(self, case: Case, point: steps.Point) -> Case:
+        """A reply that came too soon and is otherwise as it should be: a healthy length is timed at once, for the machine may have been
+        slower during the baseline. If the suspicion stands, the same length is asked twice more: three replies make a failure."""
+        if not _only_too_soon(case):
+            return case
+        control = self._one(steps.Point(self._run.baseline.longest, self._answer), "after")
+        self._learn_slope(self._run.baseline.short)
+        for each in (control, case):
+            judge(each, self._run, off=self._options.oracles_off)
+        for _ in range(2):
+            if not _only_too_soon(case):
+                return case
+            case = self._one(point, case.phase, deadline=case.deadline)
+            self._over_requests += case.phase == "over"
+        judge_run(self._run, off=self._options.oracles_off)
+        return case
 
     def _again(self, case: Case, point: steps.Point) -> None:
         """Lost codes alone, below the limit: once more with fresh codes. Both stand in the report; only both make a failure."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 
 import jsonschema
 import pytest
@@ -50,6 +51,40 @@ def test_nothing_healthy_fails(name: str) -> None:
     result, _ = probe(name)
     assert result.summary.verdict == ("inconclusive" if name in PROVES_NOTHING else "pass"), result.summary
     assert result.summary.why or name not in PROVES_NOTHING
+
+
+class BusyAtFirst(DirectTransport):
+    """A healthy server on a machine that was busy while the first requests ran: ``slower`` times as long to the first text."""
+
+    def __init__(self, settings: Settings, requests: int, slower: float) -> None:
+        super().__init__(settings)
+        self.left, self.slower = requests, slower
+
+    def send(self, calls: Sequence[Call], concurrency: int = 1) -> list[Answer]:
+        answers = super().send(calls, concurrency)
+        if self.left > 0 and calls and "completions" in calls[0].path:
+            self.left -= len(calls)
+            for answer in answers:
+                answer.chunks = [(took * self.slower, data) for took, data in answer.chunks]
+        return answers
+
+
+@pytest.mark.parametrize("requests", [10, 13, 16, 20, 30, 40])
+def test_a_machine_that_was_busy_during_the_baseline_makes_no_failure(requests: int) -> None:
+    """Six seconds a prompt while it was busy, half a second later: honest answers looked as if nobody had computed them."""
+    transport = BusyAtFirst(SMALL, requests, 40.0)
+    result = Probe(transport, Options(key="test", seed=1, watch_seconds=0.0)).run()
+    assert result.summary.verdict == "pass", result.summary
+
+
+def test_an_answer_that_came_too_soon_is_a_suspicion_and_two_are_needed() -> None:
+    result, _ = probe("stub-all-zeroed", "hopeless-model", hidden=HIDDEN)
+    failed = [case for case in result.run.cases if case.verdict.startswith("FAIL")]
+    assert failed
+    assert all(
+        opinion.strength == "suspect" for c in failed for opinion in c.opinions if opinion.oracle == "ttft-floor"
+    )
+    assert all(len({opinion.oracle for opinion in case.opinions}) >= 2 for case in failed) or len(failed) >= 3
 
 
 MUST_FIRE = {

@@ -1,4 +1,7 @@
-"""Oracle: an answer that comes sooner than prefill can be done was never prefilled. Timed to the first text, not the first chunk."""
+"""Oracle: an answer that comes sooner than prefill can be done was never prefilled. Timed to the first text, not the first chunk.
+
+A suspicion, because time is also the machine's: the runner times a healthy prompt beside it, and asks again (``Probe._timed``).
+"""
 
 from __future__ import annotations
 
@@ -16,4 +19,4 @@ def judge(case: Case, run: Run) -> Opinion | None:
     expected = slope * case.length
     if expected < _ABOVE_BASE * base or case.length < run.baseline.longest or took >= _SHARE * expected:
         return None
-    return Opinion("ttft-floor", "FAIL_PHANTOM_PREFILL", "fail", seen=(round(took, 2), round(expected, 2)))
+    return Opinion("ttft-floor", "FAIL_PHANTOM_PREFILL", "suspect", seen=(round(took, 2), round(expected, 2)))
