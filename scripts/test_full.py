@@ -39,11 +39,6 @@ def probe(
     return Probe(transport, Options(key=f"full-{seed}", seed=seed, oracles_off=off, watch_seconds=0)).run(), transport
 
 
-def _failing(result: Result) -> list[str]:
-    """The oracles on which the failures rest, alone or together."""
-    return sorted({o.oracle for c in result.run.cases if c.verdict.startswith("FAIL") for o in c.opinions})
-
-
 # --- faults --------------------------------------------------------------------------------------------------------------
 
 
