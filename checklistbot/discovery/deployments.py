@@ -12,14 +12,14 @@ from typing import Final
 from checklistbot import engines
 from checklistbot.discovery import limits, syntax
 from checklistbot.discovery.base import Format, formats
-from checklistbot.discovery.tree import Tree, Unreadable, only_file
+from checklistbot.discovery.tree import Also, Tree, Unreadable, only_file
 from checklistbot.engines.base import Launch, without_marks
 from checklistbot.lazy import pattern
 from checklistbot.model import Deployment, Skipped, declared
 from checklistbot.record import record
 
 #: How YAML and JSON spell an ordinary letter where the engine's name shall not be found by its letters.
-_ESCAPES: Final = frozenset((b"\\u00", b"\\U0000", b"\\x"))
+_ESCAPED: Final = Also(frozenset((b"\\u00", b"\\U0000", b"\\x")), (".yaml", ".yml", ".json"))
 _TRIPPED: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 
 
@@ -95,11 +95,9 @@ _RUN_SCRIPTS: Final = frozenset(("compose", "dockerfile", "systemd", "supervisor
 def _texts(tree: Tree, exclude: Sequence[str], skipped: list[Skipped]) -> Iterator[tuple[str, str]]:
     words = {word for engine in engines.registry().values() for word in engine.words}
     words.update(word for form in formats() for word in form.words)
-    candidates = set(tree.candidates(words))
-    globs = [glob for form in formats() for glob in form.anchors]
-    if globs:
-        candidates.update(tree.named(globs))
-    candidates |= {path for path in tree.candidates(_ESCAPES) if path.endswith((".yaml", ".yml", ".json"))}
+    answer = tree.searching(words, _ESCAPED)
+    candidates = set(tree.named([glob for form in formats() for glob in form.anchors]))
+    candidates.update(answer())
     candidates |= _mentioning(tree, candidates)
     named = only_file(tree)
     candidates |= {named} if named is not None else set()

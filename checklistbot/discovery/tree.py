@@ -9,14 +9,15 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable, Iterator
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from checklistbot.discovery.git import Repository, find_top
 from checklistbot.discovery.git import repository as open_repository
 from checklistbot.model import InputError, Skipped, UsageError
+from checklistbot.record import record
 
 if TYPE_CHECKING:
     import subprocess
@@ -38,6 +39,17 @@ STDIN_PATH: Final = "-"
 
 class Unreadable(Exception):
     """A file cannot be read as text; the message is one of our own reasons ("larger than 5 MiB", "symbolic link", …)."""
+
+
+@record
+class Also:
+    """Files whose name ends in one of ``endings`` and whose content (or name) holds one of ``words``."""
+
+    words: frozenset[bytes]
+    endings: tuple[str, ...]
+
+
+NOTHING_ELSE: Final = Also(frozenset(), ())
 
 
 class Tree(Protocol):
@@ -62,8 +74,15 @@ class Tree(Protocol):
         """All regular files below PATH, sorted."""
         ...
 
-    def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
-        """The files whose content (or name) holds one of the words, case-sensitively, sorted; UTF-16 files always count."""
+    def candidates(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> Iterable[str]:
+        """The files whose content (or name) holds one of the words, case-sensitively, sorted; UTF-16 files always count.
+
+        With them those that ``also`` names: one search of a large repository instead of two.
+        """
+        ...
+
+    def searching(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> Callable[[], Iterable[str]]:
+        """``candidates``, begun: what is called for the answer. Git searches on other processors meanwhile."""
         ...
 
     def named(self, globs: Iterable[str]) -> Iterable[str]:
@@ -155,6 +174,44 @@ def _holds(data: bytes, pattern: re.Pattern[bytes]) -> bool:
     return pattern.search(data) is not None or data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
+class _Sought:
+    """What one search looks for: in which files, which words."""
+
+    def __init__(self, words: Iterable[bytes], also: Also) -> None:
+        self.words = frozenset(words)
+        self._also = also
+        self._plain = _pattern(self.words)
+        self.any = _pattern(self.words | also.words) if also.words else self._plain
+
+    def pattern(self, path: str) -> re.Pattern[bytes]:
+        return self.any if path.endswith(self._also.endings) else self._plain
+
+    def in_name(self, path: str) -> bool:
+        return self.pattern(path).search(os.fsencode(path)) is not None
+
+    def holds(self, path: str, data: bytes) -> bool:
+        return _holds(data, self.pattern(path))
+
+
+def _confirmed(
+    hits: Iterable[str],
+    sought: _Sought,
+    small: Callable[[str], bytes | None],
+    search_in: Callable[[Sequence[str], Iterable[bytes]], set[str]],
+) -> set[str]:
+    """Of the files in which a search hit those in which that word counts: some count by their names only, and the marks of UTF-16 only as
+    the first bytes. Git searches again in files that are too large to be read."""
+    found: set[str] = set()
+    large: list[str] = []
+    for path in hits:
+        data = small(path)
+        if data is None:
+            large.append(path)
+        elif sought.holds(path, data):
+            found.add(path)
+    return found | (search_in(large, sought.words) if large else set())
+
+
 # --- one base for all that have a root ----------------------------------------------------------------------------------
 
 
@@ -243,13 +300,20 @@ def _why(error: OSError) -> str:
     return FORBIDDEN if isinstance(error, PermissionError) else CLOSED
 
 
-def _git_regex(words: Iterable[bytes]) -> bytes:
-    """The words as one POSIX extended expression for ``git grep -E``, with the marks of UTF-16 files beside them."""
+#: From so many words on, one expression for all of them is faster than one search for each (measured with git 2.39).
+_MANY_WORDS: Final = 64
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def _search(words: Iterable[bytes]) -> list[str | bytes]:
+    """The arguments of ``git grep`` that list the files holding one of the words, and those with the marks of UTF-16 in them."""
     distinct = sorted(set(words), key=lambda word: (len(word), word))
-    # A word that holds another one finds nothing new, and each alternative costs time.
+    # A word that holds another one finds nothing new, and each one costs time.
     shortest = [word for at, word in enumerate(distinct) if not any(other in word for other in distinct[:at])]
+    if len(shortest) < _MANY_WORDS:
+        return ["grep", "-a", "-l", "-z", "-F", *(part for word in (*shortest, *_UTF16) for part in ("-e", word))]
     escaped = (re.sub(rb"([][\\.^$*+?{}()|])", rb"\\\1", word) for word in shortest)
-    return b"|".join([*escaped, b"^\xff\xfe", b"^\xfe\xff"])
+    return ["grep", "-a", "-l", "-z", "-E", "-e", b"|".join([*escaped, *(b"^" + mark for mark in _UTF16)])]
 
 
 # --- the work tree ------------------------------------------------------------------------------------------------------
@@ -289,6 +353,10 @@ class WorkTree(_Rooted):
         return self._git.finish(self._tracked)
 
     @cached_property
+    def _index_listing(self) -> bytes:
+        return b"\0" + self._index
+
+    @cached_property
     def _raw(self) -> bytes:
         """Git's listing between NUL bytes: ``H MODE ID STAGE<tab>path`` for tracked files, ``? path`` for untracked ones."""
         said: list[bytes] = []
@@ -323,17 +391,37 @@ class WorkTree(_Rooted):
     def paths(self) -> Iterable[str]:
         return [path for path in map(self._below, self._all) if path is not None]
 
-    def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
+    def candidates(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> Iterable[str]:
+        return self.searching(words, also)()
+
+    def searching(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> Callable[[], Iterable[str]]:
         words = list(words)
-        process = self._git.start("grep", "-a", "-l", "-z", "-E", "-e", _git_regex(words), "--", self._pathspec)
-        pattern = _pattern(words)
-        found = {full for full in self._untracked if self._untracked_holds(full, pattern)}
-        found.update(name for name in _with_word(self._raw, pattern) if self._known(name))
+        process = self._start_search([*words, *also.words], self._pathspec)
+        return partial(self._found, process, _Sought(words, also))
+
+    def _found(self, process: subprocess.Popen[bytes], sought: _Sought) -> list[str]:
+        found = {full for full in self._untracked if self._untracked_holds(full, sought)}
+        found.update(name for name in _with_word(self._raw, sought.any) if sought.in_name(name) and self._known(name))
         said: list[bytes] = []
-        found.update(map(os.fsdecode, filter(None, self._git.finish(process, accept=(0, 1), said=said).split(b"\0"))))
+        hits = map(os.fsdecode, filter(None, self._git.finish(process, accept=(0, 1), said=said).split(b"\0")))
+        found.update(_confirmed(hits, sought, self._small, self._search_in))
         if b"Permission denied" in b"".join(said):
             self._closed()
         return sorted(path for path in map(self._below, found) if path is not None)
+
+    def _start_search(self, words: Iterable[bytes], *pathspecs: str) -> subprocess.Popen[bytes]:
+        return self._git.start(*_search(words), "--", *pathspecs)
+
+    def _search_in(self, paths: Sequence[str], words: Iterable[bytes]) -> set[str]:
+        found = self._git.finish(self._start_search(words, *paths), accept=(0, 1))
+        return set(map(os.fsdecode, filter(None, found.split(b"\0"))))
+
+    def _small(self, full: str) -> bytes | None:
+        try:
+            data = _read_file(self._git.top, full)
+        except Unreadable:
+            return None
+        return data if len(data) <= MAX_BYTES else None
 
     def _closed(self) -> None:
         """Git passes over tracked files that it may not open; they are skipped, not searched."""
@@ -341,16 +429,17 @@ class WorkTree(_Rooted):
             if not os.access(self._git.top / full, os.R_OK) and os.path.lexists(self._git.top / full):
                 self._skip(full, FORBIDDEN)
 
-    def _untracked_holds(self, full: str, pattern: re.Pattern[bytes]) -> bool:
+    def _untracked_holds(self, full: str, sought: _Sought) -> bool:
         try:
-            return _holds(_read_file(self._git.top, full), pattern)
+            return sought.holds(full, _read_file(self._git.top, full))
         except Unreadable as error:
             if str(error) != MISSING:
                 self._skip(full, str(error))
             return False
 
     def _known(self, full: str) -> bool:
-        if self._listed(self._raw, full):
+        # The index is there at once; what Git does not track is listed much later.
+        if self._listed(self._index_listing, full) or self._listed(self._raw, full):
             return True
         if self._below(full) is not None and self._only is None:
             return False
@@ -374,7 +463,7 @@ class WorkTree(_Rooted):
             full = self._full(path)
         except Unreadable:
             return False
-        return self._known(full) and _is_plain_file(self._git.top / full)
+        return _is_plain_file(self._git.top / full) and self._known(full)
 
     def read(self, path: str) -> str:
         full = self._full(path)
@@ -463,16 +552,32 @@ class Revision(_Rooted):
     def paths(self) -> Iterable[str]:
         return sorted(path for path in map(self._below, self._files) if path is not None)
 
-    def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
+    def candidates(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> Iterable[str]:
+        return self.searching(words, also)()
+
+    def searching(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> Callable[[], Iterable[str]]:
         words = list(words)
-        arguments = ("grep", "-a", "-l", "-z", "-E", "-e", _git_regex(words), self.commit, "--", self._pathspec)
-        answer = self._git.ask(*arguments)
-        pattern = _pattern(words)
-        found = {full for full in self._files if pattern.search(os.fsencode(full))}
-        start = len(self.commit) + 1
-        hits = answer().split(b"\0")
-        found.update(full for full in (os.fsdecode(hit[start:]) for hit in hits if hit) if full in self._files)
+        return partial(self._found, self._ask([*words, *also.words], self._pathspec), _Sought(words, also))
+
+    def _found(self, answer: Callable[[], bytes], sought: _Sought) -> list[str]:
+        found = {full for full in self._files if sought.in_name(full)}
+        found.update(_confirmed(self._hits(answer()), sought, self._small, self._search_in))
         return sorted(path for path in map(self._below, found) if path is not None)
+
+    def _ask(self, words: Iterable[bytes], *pathspecs: str) -> Callable[[], bytes]:
+        return self._git.ask(*_search(words), self.commit, "--", *pathspecs)
+
+    def _hits(self, answer: bytes) -> list[str]:
+        start = len(self.commit) + 1
+        return [
+            full for full in (os.fsdecode(hit[start:]) for hit in answer.split(b"\0") if hit) if full in self._files
+        ]
+
+    def _search_in(self, paths: Sequence[str], words: Iterable[bytes]) -> set[str]:
+        return set(self._hits(self._ask(words, *paths)()))
+
+    def _small(self, full: str) -> bytes | None:
+        return self._git.blob(self._files[full], MAX_BYTES)
 
     def _object(self, path: str) -> str | None:
         full = self._full(path)
@@ -556,15 +661,18 @@ class Disk(_Rooted):
     def paths(self) -> Iterable[str]:
         return list(self._files)
 
-    def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
-        pattern = _pattern(words)
-        return [path for path in self._files if self._hit(path, pattern)]
+    def candidates(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> Iterable[str]:
+        sought = _Sought(words, also)
+        return [path for path in self._files if self._hit(path, sought)]
 
-    def _hit(self, path: str, pattern: re.Pattern[bytes]) -> bool:
-        if pattern.search(os.fsencode(path)):
+    def searching(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> Callable[[], Iterable[str]]:
+        return partial(self.candidates, list(words), also)
+
+    def _hit(self, path: str, sought: _Sought) -> bool:
+        if sought.in_name(path):
             return True
         try:
-            return _holds(self._bytes(path), pattern)
+            return sought.holds(path, self._bytes(path))
         except Unreadable as error:
             self._skip(path, str(error))
             return False
@@ -607,8 +715,11 @@ class StdinManifests:
     def paths(self) -> Iterable[str]:
         return [STDIN_PATH]
 
-    def candidates(self, words: Iterable[bytes]) -> Iterable[str]:
+    def candidates(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> Iterable[str]:
         return [STDIN_PATH]
+
+    def searching(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> Callable[[], Iterable[str]]:
+        return partial(self.candidates, words, also)
 
     def named(self, globs: Iterable[str]) -> Iterable[str]:
         return []

@@ -12,6 +12,7 @@ from checklistbot.discovery.tree import (
     MISSING,
     OUTSIDE,
     TOO_LARGE,
+    Also,
     Disk,
     Revision,
     StdinManifests,
@@ -187,6 +188,37 @@ def test_attributes_nul_and_utf16_hide_nothing(repo: Path) -> None:
         for name in ("nul.sh", "utf16.sh", "bom.sh", "cp949.sh"):
             assert "vllm serve m\n" in tree.read(name)
             assert "\r" not in tree.read(name)
+
+
+def test_some_words_count_in_some_files_only(repo: Path) -> None:
+    also = Also(frozenset((b"\\x",)), (".yaml",))
+    large = b"y" * (6 * 1024 * 1024)
+    (repo / "escaped.yaml").write_bytes(rb'image: "\x6cmsysorg"')
+    (repo / "escaped.py").write_bytes(rb'WORD = "\x6c"')
+    (repo / "escaped-vllm.py").write_bytes(rb'WORD = "\x6c"')
+    (repo / "both.py").write_bytes(rb'WORD = "\x6c", "vllm"')
+    (repo / "large-escaped.js").write_bytes(large + rb'"\x6c"')
+    (repo / "large-word.js").write_bytes(large + rb'"\x6c vllm"')
+    (repo / "marks-inside.bin").write_bytes(b"\x7fELF\xff\xfe\x00\xfe\xff")
+    (repo / "untracked.yaml").write_bytes(b"a")
+    commit(repo)
+    (repo / "untracked.yaml").write_bytes(rb'image: "\x6c"')
+    wanted = {"both.py", "escaped-vllm.py", "escaped.yaml", "large-word.js", "serve/a.yaml"}
+    work, head = both(repo)
+    assert set(work.candidates(WORDS, also)) == set(work.searching(WORDS, also)()) == wanted | {"untracked.yaml"}
+    assert set(head.candidates(WORDS, also)) == wanted
+    assert "escaped.yaml" not in set(work.candidates(WORDS))
+    # The plain folder reads no file larger than 5 MiB.
+    assert set(Disk(repo).candidates(WORDS, also)) == (wanted - {"large-word.js"}) | {"untracked.yaml"}
+
+
+def test_many_words_find_what_few_find(repo: Path) -> None:
+    (repo / "b.sh").write_text("a+b(c)[d]{e}|$f^g*h?.\\i\n")
+    (repo / "utf16.sh").write_bytes("x\n".encode("utf-16"))
+    commit(repo)
+    many = [b"lmsysorg/sglang:v0", b"a+b(c)[d]{e}|$f^g*h?.\\i", *(b"no-%d-such" % n for n in range(100))]
+    for tree in both(repo):
+        assert list(tree.candidates(many)) == list(tree.candidates(many[:2])) == ["b.sh", "serve/a.yaml", "utf16.sh"]
 
 
 def test_links_submodules_and_pointers_are_listed_not_read(repo: Path) -> None:

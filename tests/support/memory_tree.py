@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 
-from checklistbot.discovery.tree import Unreadable
+from checklistbot.discovery.tree import NOTHING_ELSE, Also, Unreadable
 from checklistbot.model import Skipped
 
 
@@ -31,9 +32,16 @@ class MemoryTree:
         wanted = list(globs)
         return [p for p in sorted(self.files) if any(fnmatchcase(p.rpartition("/")[2], glob) for glob in wanted)]
 
-    def candidates(self, words: Iterable[bytes]) -> list[str]:
+    def candidates(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> list[str]:
         wanted = list(words)
-        return [p for p in sorted(self.files) if any(w in self.files[p].encode("utf-8", "replace") for w in wanted)]
+
+        def sought(path: str) -> list[bytes]:
+            return [*wanted, *also.words] if path.endswith(also.endings) else wanted
+
+        return [p for p in sorted(self.files) if any(w in self.files[p].encode("utf-8", "replace") for w in sought(p))]
+
+    def searching(self, words: Iterable[bytes], also: Also = NOTHING_ELSE) -> Callable[[], list[str]]:
+        return partial(self.candidates, words, also)
 
     def exists(self, path: str) -> bool:
         return path in self.files
