@@ -1,13 +1,15 @@
 """`make bench`: what a command costs, as a share of starting the same interpreter, and which SDKs it loads.
 
 Where checkov is on PATH, `check` is also timed against it on the same folder in the same run (BENCH_MANIFESTS=DIR, else the labelled
-manifests beside the repository, else our own examples). Prints one table; exit 1 if a limit is missed. Times are medians of
-interleaved runs, so that a busy machine slows both sides of a ratio.
+manifests beside the repository, else our own examples). `facts` is timed against `git grep -lE` on a repository of 20,000 files, and
+against `grep -cE` on a log of 1 GB. Prints one table; exit 1 if a limit is missed. Times are medians of interleaved runs, so that a busy
+machine slows both sides of a ratio.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import statistics
@@ -18,6 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import bench_inputs
+
 TOP = Path(__file__).resolve().parent.parent
 COMMAND = Path(sys.executable).parent / "checklistbot"
 EXAMPLE = TOP / "examples" / "glm-5.3-disaggregated"
@@ -26,6 +30,10 @@ RUNS = 21
 SLOW_RUNS = 3
 #: A share of checkov's time on the same folder in the same run.
 CHECKOV_SHARE = 1 / 20
+#: Runs of each of the two on a large input.
+LARGE_RUNS = 5
+#: Megabytes of memory that reading a log may take at most.
+LOG_PEAK = 120.0
 SDKS = ("anthropic", "github", "openai")
 
 MANIFEST = """\
@@ -101,14 +109,56 @@ def manifests() -> Path:
 
 def beside_checkov(checkov: str, folder: Path, scratch: Path) -> Row:
     """Median time of `check` over that of checkov on the same folder, run in turn; neither asks the network anything."""
-    ours, theirs = [], []
     command = [checkov, "-d", str(folder), "--quiet", "--compact", "--skip-download", "-o", "json"]
-    for _ in range(SLOW_RUNS):
-        ours.append(seconds([str(COMMAND), "check", str(folder), "--format", "json"], scratch, (0, 1)))
-        theirs.append(seconds(command, scratch, (0, 1)))
-    share = statistics.median(ours) / statistics.median(theirs)
-    print(f"checkov: {statistics.median(theirs):.1f} s, check: {statistics.median(ours):.2f} s on {folder.name}/")
-    return Row("check", share, CHECKOV_SHARE, "x checkov")
+    ours = [str(COMMAND), "check", str(folder), "--format", "json"]
+    return beside("check", ours, command, scratch, CHECKOV_SHARE, SLOW_RUNS)
+
+
+def beside(name: str, ours: list[str], theirs: list[str], folder: Path, limit: float, runs: int) -> Row:
+    """Median time of one command over that of another on the same input, run in turn."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(runs):
+        times[0].append(seconds(ours, folder, (0, 1)))
+        times[1].append(seconds(theirs, folder, (0, 1)))
+    mine, other = (statistics.median(each) for each in times)
+    print(f"{name}: {mine:.2f} s, {Path(theirs[0]).name}: {other:.2f} s")
+    return Row(name, mine / other, limit, f"x {Path(theirs[0]).name}")
+
+
+def beside_git(folder: Path) -> Row:
+    """`facts` on a large repository beside `git grep` for the words of the engines."""
+    from checklistbot import engines
+
+    bench_inputs.repository(folder)
+    words = sorted({word.decode() for engine in engines.registry().values() for word in engine.words})
+    search = ["git", "grep", "-lE", "|".join(map(re.escape, words))]
+    return beside("20,000 files", [str(COMMAND), "facts", str(folder)], search, folder, 1.5, LARGE_RUNS)
+
+
+def beside_grep(folder: Path) -> list[Row]:
+    """`facts` on a large log beside `grep` for what the reader looks for, and the memory that it takes."""
+    from checklistbot.observation.logs import all_anchors
+
+    path = folder / "large.log"
+    bench_inputs.log(path)
+    anchors = "|".join(re.escape(anchor.decode()) for anchor in all_anchors())
+    command = [str(COMMAND), "facts", "--log", str(path)]
+    row = beside("1 GB log", command, ["env", "LC_ALL=C", "grep", "-cE", anchors, str(path)], folder, 4.0, 3)
+    peak = subprocess.run(
+        [sys.executable, "-c", _PEAK, *command[1:]], cwd=folder, capture_output=True, text=True, check=True
+    )
+    path.unlink()
+    return [row, Row("1 GB log", int(peak.stderr.split()[-1]) / 1024, LOG_PEAK, "MB at its peak")]
+
+
+#: Runs the command line in this process and says its own largest size: that of a child would hold the benchmark's.
+_PEAK = """
+import re, sys
+from checklistbot.cli import main
+code = main(sys.argv[1:])
+print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1], file=sys.stderr)
+sys.exit(code)
+"""
 
 
 def sdks_loaded(arguments: list[str], folder: Path) -> list[str]:
@@ -142,6 +192,9 @@ def main() -> int:
         rows.append(Row("review", cpu_seconds([str(COMMAND), *review], small, (1,)), 1.0, "s of CPU"))
         checkov = shutil.which("checkov")
         rows += [beside_checkov(checkov, manifests(), Path(scratch))] if checkov else []
+        (Path(scratch) / "large").mkdir()
+        rows.append(beside_git(Path(scratch) / "large"))
+        rows += beside_grep(Path(scratch))
         loaded = {
             name: sdks_loaded(arguments, small)
             for name, arguments in {
@@ -154,7 +207,7 @@ def main() -> int:
             }.items()
         }
     for row in rows:
-        print(f"{row.name:<12} {row.value:8.3f} {row.unit:<18} at most {row.limit:g}  {'met' if row.met else 'MISSED'}")
+        print(f"{row.name:<13} {row.value:8.3f} {row.unit:<18} at most {row.limit:g}  {'met' if row.met else 'MISSED'}")
     for name, found in loaded.items():
         print(f"{name:<12} imports {', '.join(found) or 'no SDK'}{'  MISSED' if found else ''}")
     return 0 if all(row.met for row in rows) and not any(loaded.values()) else 1

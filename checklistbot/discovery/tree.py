@@ -384,6 +384,10 @@ class WorkTree(_Rooted):
         tracked = (entry.partition(b"\t")[2] for entry in self._index.split(b"\0") if entry[2:5] == b"100")
         return sorted(set(map(os.fsdecode, tracked)).union(self._untracked))
 
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self._all)
+
     @property
     def files_seen(self) -> int:
         return len(self._all)
@@ -438,8 +442,11 @@ class WorkTree(_Rooted):
             return False
 
     def _known(self, full: str) -> bool:
-        # The index is there at once; what Git does not track is listed much later.
-        if self._listed(self._index_listing, full) or self._listed(self._raw, full):
+        # The index is there at once; what Git does not track is listed much later, and the names of all files later still.
+        if "_all" in self.__dict__:
+            if full in self._names:
+                return True
+        elif self._listed(self._index_listing, full) or self._listed(self._raw, full):
             return True
         if self._below(full) is not None and self._only is None:
             return False
