@@ -6,10 +6,12 @@ which one it needs, and is skipped where that is not installed.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -166,6 +168,17 @@ def pd_router(start: Start) -> Callable[[str, str], Process]:
             "--prefill", prefill, str(free_port()), "--decode", decode, "--policy", "cache_aware",
             "--host", "127.0.0.1", "--port", "{port}", "--prometheus-port", str(free_port()),
         ]  # fmt: skip
-        return start(command, ready="/health", name="sglang-router")
+        return _with_both(start(command, ready="/health", name="sglang-router"))
 
     return begin
+
+
+def _with_both(router: Process) -> Process:
+    """The router, once it knows both workers: it is up before that."""
+    pause = threading.Event()
+    for _ in range(300):
+        with urllib.request.urlopen(f"{router.url}/workers", timeout=5) as answer:
+            if sum(worker.get("is_healthy") is True for worker in json.load(answer)["workers"]) == 2:
+                return router
+        pause.wait(0.1)
+    pytest.fail("the router does not take the workers")

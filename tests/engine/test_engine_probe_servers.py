@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
-import urllib.request
 from typing import Any
 
 import pytest
@@ -72,23 +70,12 @@ def test_llama_cpp_with_a_small_model_does_not_fail(llama_cpp: Any) -> None:
     assert all(length == tokens for length, tokens in told)
 
 
-def registered(url: str) -> str:
-    """The router's address, once it knows both workers: it is up before that."""
-    pause = threading.Event()
-    for _ in range(300):
-        with urllib.request.urlopen(f"{url}/workers", timeout=5) as answer:
-            if sum(worker.get("is_healthy") is True for worker in json.load(answer)["workers"]) == 2:
-                return url
-        pause.wait(0.1)
-    pytest.fail("the router does not take the workers")
-
-
 @pytest.fixture(params=["stub-handoff", "reject"])
 def behind(request: pytest.FixtureRequest, pd_router: Any) -> Any:
     """The simulator's prefill and decode workers behind SGLang's own router; the fault's name, its address, the cluster."""
     made = dataclasses.replace(SMALL, faults=(request.param,), decode_speed=5_000.0)
     with Running(Cluster(made), workers=True) as running:
-        url = registered(pd_router(running.urls["prefill"], running.urls["decode"]).url)
+        url = pd_router(running.urls["prefill"], running.urls["decode"]).url
         yield request.param, url, running.cluster
 
 
@@ -117,7 +104,7 @@ def test_the_incident_through_the_engines_own_router(behind: Any) -> None:
 @pytest.mark.parametrize("fault", ["stub-handoff", "reject"])
 def test_limits_that_the_router_hides_are_found_by_content(fault: str, pd_router: Any) -> None:
     with Running(Cluster(dataclasses.replace(SMALL, faults=(fault,), decode_speed=5_000.0)), workers=True) as running:
-        result = probe(registered(pd_router(running.urls["prefill"], running.urls["decode"]).url))
+        result = probe(pd_router(running.urls["prefill"], running.urls["decode"]).url)
     if fault == "reject":
         assert (result.summary.verdict, result.run.limits.first_rejected) == ("pass", SMALL.prefill_limit)
     else:
