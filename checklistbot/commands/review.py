@@ -13,7 +13,7 @@ import click
 
 from checklistbot.commands import _options as shared
 from checklistbot.config import FILE_NAME, Config, load, only_worse
-from checklistbot.model import InputError, Report, Revision, UsageError
+from checklistbot.model import Checklist, InputError, Report, Revision, UsageError
 from checklistbot.record import record
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def run_review(options: ReviewOptions) -> ReviewOutcome:
     report, prompt = _report(options, sides, config, config_notices, now, deadline)
     report, warning = _overridden(report, config, options, now, deadline)
     language = options.lang or config.lang
-    body, whole = _comment(report, options, sides, language, now)
+    body, whole = _comment(report, config, options, sides, language, now)
     marker = _marker(report, body, config, options, now, prompt)
     outline = _outline(report, body, marker, config, options, sides, now)
     output = _write(report, join(body, marker), outline, options)
@@ -272,6 +272,7 @@ def _report(
         own=shared.own_files(config, sides.policy),
         store=store,
     )
+    drafted = _ticked_first(drafted, config)
     answered = use.status in ("ok", "repaired")
     report = Report(
         base=sides.base_revision,
@@ -287,6 +288,15 @@ def _report(
         notices=(*sides.notices, *notices),
     )
     return report, store.asked if answered and isinstance(store, Carried) else None
+
+
+def _ticked_first(drafted: Checklist, config: Config) -> Checklist:
+    """The checklist with the items first that a check waits for: a long comment leaves out the last ones."""
+    from checklistbot.github.checks import to_tick
+
+    must = to_tick(drafted.items, config.comment.require_ticks)
+    rest = tuple(item for item in drafted.items if item not in must)
+    return replace(drafted, items=(*must, *rest))
 
 
 def _provider(config: Config, options: ReviewOptions) -> str:
@@ -431,9 +441,10 @@ _SUMMARY: Final = 250_000
 
 
 def _comment(
-    report: Report, options: ReviewOptions, sides: _Sides, language: Literal["en", "ko"], now: datetime
+    report: Report, config: Config, options: ReviewOptions, sides: _Sides, language: Literal["en", "ko"], now: datetime
 ) -> tuple[str, str]:
     """The comment, and the whole of it where that is longer than a comment may be ("" where it is not)."""
+    from checklistbot.github.checks import to_tick
     from checklistbot.report import markdown
 
     links = None
@@ -442,7 +453,10 @@ def _comment(
         run = options.environ.get("GITHUB_RUN_ID") or None
         links = markdown.Links(server, options.repository, report.head.commit, sides.head.prefix, run)
     limit = markdown.COMMENT - _MARKER - _BOX * min(100, len(report.checklist.items))
-    body = markdown.render(report, language=language, links=links, now=now, limit=limit, folded=options.draft)
+    must = {item.id for item in to_tick(report.checklist.items, config.comment.require_ticks)}
+    body = markdown.render(
+        report, language=language, links=links, now=now, limit=limit, folded=options.draft, must_tick=must
+    )
     if len(body) < limit // 4:
         return body, ""
     whole = markdown.render(report, language=language, links=links, now=now, limit=_SUMMARY, folded=options.draft)

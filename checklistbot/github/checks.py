@@ -108,13 +108,18 @@ def _required(entry: Any) -> Required:
     return Required(item, facts, title, by)
 
 
-def required_of(items: tuple[Item, ...], wanted: tuple[str, ...]) -> tuple[Required, ...]:
+def to_tick(items: tuple[Item, ...], wanted: tuple[str, ...]) -> tuple[Item, ...]:
     """The items that ``require_ticks`` names: by topic, by id, or by a pattern of ids such as ``canary-leak/prod/*``."""
     from fnmatch import fnmatchcase
 
-    found = (item for item in items if any(item.topic == name or fnmatchcase(item.id, name) for name in wanted))
+    return tuple(item for item in items if any(item.topic == name or fnmatchcase(item.id, name) for name in wanted))
+
+
+def required_of(items: tuple[Item, ...], wanted: tuple[str, ...]) -> tuple[Required, ...]:
+    """What a check run keeps of the items that ``require_ticks`` names."""
     return tuple(
-        Required(boxes.item_key(item.id), boxes.facts_key(item), redact(clean(item.title, limit=120))) for item in found
+        Required(boxes.item_key(item.id), boxes.facts_key(item), redact(clean(item.title, limit=120)))
+        for item in to_tick(items, wanted)
     )
 
 

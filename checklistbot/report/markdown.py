@@ -7,7 +7,7 @@ Markdown encoder span by span; what a template prints without that is encoded by
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -84,6 +84,7 @@ class Room:
     facts: bool = True
     items: int = 1_000
     groups: int = 1_000
+    passes: bool = True
 
 
 _LADDER: Final = (
@@ -97,6 +98,7 @@ _LADDER: Final = (
         Room(scripts=False, light=False, steps=False, messages=False, facts=False, items=n, groups=n)
         for n in (40, 20, 10, 5, 2, 0)
     ),
+    Room(scripts=False, light=False, steps=False, messages=False, facts=False, items=0, groups=0, passes=False),
 )
 
 
@@ -108,15 +110,17 @@ def render(
     now: datetime | None = None,
     limit: int = LIMIT,
     folded: bool = False,
+    must_tick: Collection[str] = (),
 ) -> str:
     """The comment's body in Markdown, at most ``limit`` characters, without a marker.
 
-    ``now`` is printed in the footer; ``folded`` (a draft) shows the headline and folds the rest. What does not fit is left out step by step, and the comment says so.
+    ``now`` is printed in the footer; ``folded`` (a draft) shows the headline and folds the rest. What does not fit is left out step by step,
+    and the comment says so; the items up to the last one with an id in ``must_tick`` stay, because a check waits for their boxes.
     """
     seen = view(report)
     for room in _LADDER:
         try:
-            body = _Comment(seen, Words(language), links, room, limit, folded).text(now)
+            body = _Comment(seen, Words(language), links, room, limit, folded, must_tick).text(now)
         except _NoRoom:
             continue
         if _length(body) <= limit:
@@ -231,8 +235,9 @@ class _NoRoom(Exception):
 
 class _Comment:
     def __init__(
-        self, seen: View, words: Words, links: Links | None, room: Room, limit: int, folded: bool = False
+        self, seen: View, words: Words, links: Links | None, room: Room, limit: int, folded: bool, must: Collection[str]
     ) -> None:
+        self.must = must
         self.seen, self.words, self.room, self.limit, self.folded = seen, words, room, limit, folded
         self.links = links
         self.md = Inline(links, seen.names)
@@ -240,7 +245,7 @@ class _Comment:
 
     def text(self, now: datetime | None) -> str:
         head = headline(self.seen, self.words)
-        items = self.report.checklist.items[: self.room.items]
+        items = self.items()
         context: dict[str, Any] = {
             "title": self.md(head.title),
             "lines": [self.md(line, limit=600) for line in head.lines],
@@ -362,10 +367,18 @@ class _Comment:
 
     # -- checklist, scripts, footer
 
+    def items(self) -> tuple[Item, ...]:
+        """The items that there is room for, the first ones (``boxes.of`` counts on it), with all that must be ticked."""
+        every = self.report.checklist.items
+        last = max((at for at, item in enumerate(every, 1) if item.id in self.must), default=0)
+        return every[: max(self.room.items, last)]
+
     def item(self, item: Item) -> Markup:
         """A box, its title and when it passes. How to verify stands apart, because a tick list should fit the eye."""
         md = self.md
         line = f"**{md(foreign(item.title), limit=200)}** <sub>{md(join(self.tags(item)), limit=60)}</sub>"
+        if not self.room.passes:
+            return _ready(line)
         return _ready(f"{line}<br>{md(self.words.line('item.pass_when', what=item.pass_when), limit=500)}")
 
     def tags(self, item: Item) -> Iterator[Line]:
@@ -416,8 +429,9 @@ class _Comment:
             what.append(self.words.line("omitted.findings"))
         if not room.facts and groups:
             what.append(self.words.line("omitted.facts"))
-        if len(items) > room.items:
-            what.append(self.words.line("omitted.checklist", n=len(items) - room.items))
+        left = len(items) - len(self.items())
+        if left:
+            what.append(self.words.line("omitted.checklist", n=left))
         if len(self.shown_groups()) == room.groups < len(groups):
             what.append(self.words.line("omitted.groups", n=len(groups) - room.groups))
         if not what:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from checklistbot.github import boxes
 from checklistbot.model import Check, Fact, Report, Script, Skipped, Source, UsageError, Waived, observed
 from checklistbot.report import markdown
 from checklistbot.report.headline import one_line
@@ -288,6 +289,17 @@ def test_a_small_limit_leaves_the_headline() -> None:
     assert len(body) <= 9_000
     assert "280 items of the checklist, 41 groups" in body
     assert "BLOCK" in body
+
+
+@pytest.mark.parametrize("limit", [60_000, 20_000, 9_000, 4_000])
+def test_boxes_that_a_check_waits_for_are_never_left_out(limit: int) -> None:
+    report = big(60, 300, 10)
+    must = report.checklist.items[:7]
+    body = markdown.render(report, language="en", links=LINKS, now=NOW, limit=limit, must_tick={i.id for i in must})
+    assert len(body) <= limit
+    shown = boxes.read(body, boxes.of(report.checklist.items, body))
+    assert {boxes.item_key(item.id) for item in must} <= set(shown)
+    assert f"{300 - len(shown)} items of the checklist" in body
 
 
 # --- nothing in it is alive ------------------------------------------------------------------------------------------

@@ -165,6 +165,10 @@ def test_required_ticks_are_pending_and_an_edited_comment_ends_them(
     github.roles = {"octo-reviewer": "write"}
     (stored,) = github.comments.values()
     before, lines = stored.body, stored.body.splitlines()
+    # What is waited for stands first: a long comment leaves out the last ones.
+    titles = [line for line in lines if line.startswith("- [ ] ")]
+    assert ["canary" in line for line in titles] == sorted(("canary" in line for line in titles), reverse=True)
+    assert "canary" in titles[0]
     ticked = [
         line.replace("- [ ] ", "- [x] ") if "canary" in line and line.startswith("- [ ] ") else line for line in lines
     ]
