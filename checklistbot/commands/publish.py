@@ -193,7 +193,7 @@ def post_checks(
         if outline.required is not None:
             pull = pull_of(api, target, outline.head)
             judged = ticks.judge(api, target.repo, pull, outline.id, outline.required, outline.ticks_by)
-            wanted = ticks.wanted(judged, outline.ticks_by)
+            wanted = ticks.wanted(judged, outline.ticks_by, outline.language)
             checks.put(api, target.repo, outline.head, outline.id, outline.valid_at, wanted)
     except GitHubError as error:
         if error.kind == "permission" and outline.required is None:

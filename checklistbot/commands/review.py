@@ -505,6 +505,7 @@ def _outline(
         tuple(github.for_check_run(report.check, report.head_facts, root=sides.head.prefix)),
         required,
         config.comment.ticks_by,
+        language,
     )
 
 

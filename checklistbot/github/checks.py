@@ -29,6 +29,7 @@ _MAX_TITLE: Final = 250
 SCHEMA: Final = "outline/1"
 
 Conclusion = Literal["success", "neutral", "failure"]
+Language = Literal["en", "ko"]
 _CONCLUSIONS: Final = ("success", "neutral", "failure")
 _KEY: Final = pattern(r"[0-9a-f]{12}")
 _COMMIT: Final = pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -65,6 +66,7 @@ class Outline:
     annotations: tuple[Mapping[str, Any], ...] = ()
     required: tuple[Required, ...] | None = None
     ticks_by: str = "write"
+    language: Language = "en"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -78,6 +80,7 @@ class Outline:
             "annotations": [dict(entry) for entry in self.annotations],
             "required": None if self.required is None else [entry.to_json() for entry in self.required],
             "ticks_by": self.ticks_by,
+            "language": self.language,
         }
 
 
@@ -96,9 +99,15 @@ def outline_from(data: Mapping[str, Any] | None) -> Outline:
         annotations = tuple(dict(entry) for entry in data["annotations"][:MAX_ANNOTATIONS])
         required = data["required"]
         wanted = None if required is None else tuple(_required(entry) for entry in required)
-        return Outline(conclusion=data["conclusion"], annotations=annotations, required=wanted, **texts)
+        said = _language(data)
+        return Outline(conclusion=data["conclusion"], annotations=annotations, required=wanted, language=said, **texts)
     except (KeyError, TypeError, ValueError):
         raise InputError("check-runs.json: not what `review --output` wrote") from None
+
+
+def _language(data: Mapping[str, Any]) -> Language:
+    """English where nothing else is said: earlier versions said nothing."""
+    return "ko" if data.get("language") == "ko" else "en"
 
 
 def _required(entry: Any) -> Required:
@@ -192,19 +201,29 @@ def _cut(text: str, most: int) -> str:
 # --- what a check run carries -----------------------------------------------------------------------------------------
 
 
-def carried_text(required: tuple[Required, ...], ticks_by: str) -> str:
+@record
+class Carried:
+    """What the check run of the ticks carries."""
+
+    required: tuple[Required, ...]
+    ticks_by: str
+    language: Language = "en"
+
+
+def carried_text(required: tuple[Required, ...], ticks_by: str, language: Language = "en") -> str:
     """The required items as the check run's text: people cannot edit that, so a later event reads it there and recomputes nothing."""
-    data = {"schema": "required/1", "ticks_by": ticks_by, "items": [entry.to_json() for entry in required]}
+    items = [entry.to_json() for entry in required]
+    data = {"schema": "required/1", "ticks_by": ticks_by, "language": language, "items": items}
     return "```json\n" + json.dumps(data, ensure_ascii=False, indent=0).replace("```", "'''") + "\n```"
 
 
-def read_carried(text: str) -> tuple[tuple[Required, ...], str] | None:
+def read_carried(text: str) -> Carried | None:
     """What ``carried_text`` wrote; None where the text is another."""
     found = _FENCE.fullmatch(text)
     data = json_object(found[1]) if found else None
     if data is None or data.get("schema") != "required/1" or not isinstance(data.get("ticks_by"), str):
         return None
     try:
-        return tuple(_required(entry) for entry in data["items"]), data["ticks_by"]
+        return Carried(tuple(_required(entry) for entry in data["items"]), data["ticks_by"], _language(data))
     except (KeyError, TypeError, ValueError):
         return None

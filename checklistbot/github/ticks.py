@@ -15,7 +15,7 @@ from checklistbot.config import TICKS_BY
 from checklistbot.encode import code
 from checklistbot.github import boxes, checks
 from checklistbot.github.boxes import Box, Save, Tick
-from checklistbot.github.checks import Required, Wanted
+from checklistbot.github.checks import Language, Required, Wanted
 from checklistbot.github.client import GitHub, GitHubError
 from checklistbot.github.comment import is_ours, saves
 from checklistbot.github.marker import Marker, parse
@@ -33,12 +33,27 @@ _ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "admin": ("admin",),
 }
 _TEAM: Final = pattern(r"team:([A-Za-z0-9][A-Za-z0-9-]{0,99})/([a-z0-9][a-z0-9_-]{0,99})")
-_WORDS: Final[Mapping[str, str]] = {
-    "counts": "ticked by {by}",
-    "open": "not ticked",
-    "unknown": "ticked by unknown: not counted",
-    "not-entitled": "ticked by {by}, whose tick does not count (the author, a bot, or without the permission)",
-    "changed": "ticked before its facts changed: tick it again",
+_WORDS: Final[Mapping[Language, Mapping[str, str]]] = {
+    "en": {
+        "counts": "ticked by {by}",
+        "open": "not ticked",
+        "unknown": "ticked by unknown: not counted",
+        "not-entitled": "ticked by {by}, whose tick does not count (the author, a bot, or without the permission)",
+        "changed": "ticked before its facts changed: tick it again",
+        "title": "{done} of {all} required items ticked",
+        "none": "nothing has to be ticked",
+        "who": "A tick counts from people with {who} who are neither the pull request's author nor a bot.",
+    },
+    "ko": {
+        "counts": "{by} 님이 체크함",
+        "open": "체크되지 않음",
+        "unknown": "누가 체크했는지 알 수 없어 인정하지 않음",
+        "not-entitled": "{by} 님의 체크는 인정하지 않음(작성자 본인이거나 봇이거나 권한 없음)",
+        "changed": "체크한 뒤 근거가 된 값이 바뀜: 다시 체크하세요",
+        "title": "필수 항목 {all}개 중 {done}개 체크됨",
+        "none": "체크할 필수 항목이 없습니다",
+        "who": "{who} 권한이 있고 풀 리퀘스트 작성자도 봇도 아닌 사람의 체크만 인정합니다.",
+    },
 }
 
 
@@ -59,8 +74,8 @@ class Judged:
     required: Required
     standing: Standing
 
-    def line(self) -> str:
-        words = _WORDS[self.standing].format(by=code(f"@{self.required.by}"))
+    def line(self, language: Language) -> str:
+        words = _WORDS[language][self.standing].format(by=code(f"@{self.required.by}"))
         return f"- {'✅' if self.standing == 'counts' else '◌'} {code(self.required.title)}: {words}"
 
 
@@ -162,17 +177,18 @@ class _People:
 # --- the check run ----------------------------------------------------------------------------------------------------
 
 
-def wanted(judged: tuple[Judged, ...], ticks_by: str) -> Wanted:
+def wanted(judged: tuple[Judged, ...], ticks_by: str, language: Language = "en") -> Wanted:
     """``checklistbot / checklist``: pending until every required item is ticked."""
+    words = _WORDS[language]
     done = sum(entry.standing == "counts" for entry in judged)
-    title = f"{done} of {len(judged)} required items ticked" if judged else "nothing has to be ticked"
-    who = f"A tick counts from people with {code(ticks_by)} who are neither the pull request's author nor a bot."
+    title = words["title"].format(done=done, all=len(judged)) if judged else words["none"]
+    who = words["who"].format(who=code(ticks_by))
     return Wanted(
         checks.CHECKLIST,
         "success" if done == len(judged) else None,
         title,
-        "\n".join([*(entry.line() for entry in judged), "", who]),
-        checks.carried_text(tuple(entry.required for entry in judged), ticks_by),
+        "\n".join([*(entry.line(language) for entry in judged), "", who]),
+        checks.carried_text(tuple(entry.required for entry in judged), ticks_by, language),
     )
 
 
@@ -192,10 +208,9 @@ def again(api: GitHub, repo: str, number: int, comment: Comment, edited: Edited,
     carried = checks.read_carried(run.text) if run else None
     if carried is None:
         return None
-    required, ticks_by = carried
-    check_form(ticks_by)
-    judged = judge(api, repo, pull, marker.id, required, ticks_by, edited)
-    return checks.put(api, repo, pull.head_sha, marker.id, now, wanted(judged, ticks_by))
+    check_form(carried.ticks_by)
+    judged = judge(api, repo, pull, marker.id, carried.required, carried.ticks_by, edited)
+    return checks.put(api, repo, pull.head_sha, marker.id, now, wanted(judged, carried.ticks_by, carried.language))
 
 
 def _marker_of(comment: Comment, login: str) -> Marker | None:

@@ -157,10 +157,10 @@ def test_an_outline_in_another_form_is_refused(changes: dict[str, Any]) -> None:
 
 def test_what_a_check_run_carries_is_read_back_and_nothing_else() -> None:
     required = (Required("0" * 12, "1" * 12, "a `b` ``` c", "octo"),)
-    found = checks.read_carried(checks.carried_text(required, "team:octo/sre"))
+    found = checks.read_carried(checks.carried_text(required, "team:octo/sre", "ko"))
     assert found is not None
-    assert [(entry.item, entry.by) for entry in found[0]] == [("0" * 12, "octo")]
-    assert found[1] == "team:octo/sre"
+    assert [(entry.item, entry.by) for entry in found.required] == [("0" * 12, "octo")]
+    assert (found.ticks_by, found.language) == ("team:octo/sre", "ko")
     for text in ("", "```json\n[]\n```", '```json\n{"schema": "required/1"}\n```', "words"):
         assert checks.read_carried(text) is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from fake_github import Actor, FakeGitHub, ManualClock
@@ -329,7 +329,16 @@ def test_a_history_longer_than_a_page(github: FakeGitHub) -> None:
 
 
 @needs_server
-def test_the_check_run_stays_pending_until_it_is_ticked_and_needs_no_manifest(github: FakeGitHub) -> None:
+@pytest.mark.parametrize(
+    ("language", "title", "who"),
+    [
+        ("en", "2 of 2 required items ticked", "ticked by `@octo-reviewer`"),
+        ("ko", "필수 항목 2개 중 2개 체크됨", "`@octo-reviewer` 님이 체크함"),
+    ],
+)
+def test_the_check_run_stays_pending_until_it_is_ticked_and_needs_no_manifest(
+    github: FakeGitHub, language: Literal["en", "ko"], title: str, who: str
+) -> None:
     github.bot()
     github.roles = {"octo-reviewer": "write"}
     post(github, [A, B], 1)
@@ -338,7 +347,7 @@ def test_the_check_run_stays_pending_until_it_is_ticked_and_needs_no_manifest(gi
     )
     required = checks.required_of((A, B), ("alpha/*", "beta/prod/glm"))
     first = ticks.wanted(
-        ticks.judge(api, "octo/serving", api.pull("octo/serving", 7), "default", required, "write"), "write"
+        ticks.judge(api, "octo/serving", api.pull("octo/serving", 7), "default", required, "write"), "write", language
     )
     checks.put(api, "octo/serving", "a" * 40, "default", "2026-11-30T11:01:00Z", first)
     states = []
@@ -353,8 +362,8 @@ def test_the_check_run_stays_pending_until_it_is_ticked_and_needs_no_manifest(gi
     assert states == [("in_progress", None), ("completed", "success")]
     (run,) = github.checks.values()
     assert run["name"] == "checklistbot / checklist"
-    assert run["output"]["title"] == "2 of 2 required items ticked"
-    assert "@octo-reviewer" in run["output"]["summary"]
+    assert run["output"]["title"] == title
+    assert who in run["output"]["summary"]
 
 
 @needs_server
