@@ -179,7 +179,7 @@ def rude() -> Iterator[Rude]:
         do_GET = do_POST = _serve
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         state.url = f"http://127.0.0.1:{server.server_port}"
         yield state

@@ -11,6 +11,7 @@ import cmarkgfm
 import pytest
 
 from checklistbot import checklist, scripts
+from checklistbot.config import LlmSettings
 from checklistbot.model import Check, Checklist, Facts, LlmUse, Report, Revision
 from checklistbot.report import json as report_json
 from checklistbot.report import markdown
@@ -108,4 +109,35 @@ def assert_no_effect(drafted: Checklist, use: LlmUse, facts: Facts, check: Check
 @pytest.mark.parametrize("name", list(ANSWERS)[:: 1 if FULL else 3])
 def test_a_hostile_answer_that_is_pasted(name: str, facts: Facts, check: Check) -> None:
     drafted, use = checklist.from_response(ANSWERS[name], facts, check, language="en")
+    assert_no_effect(drafted, use, facts, check)
+
+
+#: Provider → how its wire wraps an answer.
+WIRES = {
+    "openai": lambda text: {
+        "id": "c", "object": "chat.completion", "created": 1, "model": "small",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    },
+    "anthropic": lambda text: {
+        "id": "m", "type": "message", "role": "assistant", "model": "small", "stop_reason": "end_turn", "stop_sequence": None,
+        "content": [{"type": "text", "text": text}], "usage": {"input_tokens": 1, "output_tokens": 1},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("provider", WIRES)
+@pytest.mark.parametrize("name", ANSWERS if FULL else dict.fromkeys([*list(ANSWERS)[::12], *WHOLE]))
+def test_a_hostile_answer_that_a_server_gives(
+    provider: str, name: str, rude: Any, time_: Any, facts: Facts, check: Check
+) -> None:
+    """The same answers over the SDKs' own wires: the call, the one repair, the fallback."""
+    rude.reply(200, WIRES[provider](ANSWERS[name]))
+    settings = LlmSettings(base_url=f"{rude.url}/v1" if provider == "openai" else rude.url, model="small")
+    environ = {"CHECKLISTBOT_LLM_KEY": "key-of-the-test"}
+    drafted, use = checklist.draft(
+        facts, check, language="en", settings=settings, provider=provider, environ=environ, deadline=time_.deadline()
+    )
+    assert 1 <= len(rude.seen) <= 2
+    assert time_.slept == []
     assert_no_effect(drafted, use, facts, check)
