@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
+from script_linters import LINTERS
 
 from checklistbot import scripts
 from checklistbot.cli import main
@@ -181,8 +182,11 @@ def server(engine: str, pool: int = 200_000, *faults: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=CASES)
 def drafted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Case, Checklist, Facts]:
+    return draft(CASES[request.param], tmp_path_factory.mktemp("deployment"))
+
+
+def draft(case: Case, folder: Path) -> tuple[Case, Checklist, Facts]:
     """The built-in checklist and the facts of one deployment, as the commands write them."""
-    case, folder = CASES[request.param], tmp_path_factory.mktemp("deployment")
     (folder / "repo").mkdir()
     (folder / "repo" / case.file).write_text(case.text, encoding="utf-8")
     checklist, facts = folder / "checklist.json", folder / "facts.json"
@@ -288,3 +292,24 @@ def test_foreign_text_with_status_200_fails_on_any_engine(
         code, printed = run(tmp_path, target, files, url)
         assert code == 1, printed
         assert "the probe failed" in printed
+
+
+@pytest.mark.needs("ruff", "shellcheck", "shfmt", "zizmor", "check-jsonschema")
+def test_the_files_of_every_deployment_are_clean(tool: Any, tmp_path: Path) -> None:
+    """Each deployment, each target, with and without requests; each linter once over all of it."""
+    cases, paths = list(CASES.values())[:: 1 if FULL else 4], []
+    for number, case in enumerate(cases):
+        (tmp_path / f"deployment{number}").mkdir()
+        _, checklist, facts = draft(case, tmp_path / f"deployment{number}")
+        for target in TARGETS:
+            for kind, wanted in (("all", checklist), ("reading", without_requests(checklist))):
+                for file in scripts.render(wanted, facts, target):
+                    path = tmp_path / f"files{number}" / target / kind / file.path
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(file.text, encoding="utf-8")
+                    paths.append(str(path.relative_to(tmp_path)))
+    for linter, options, takes in LINTERS:
+        taken = [path for path in paths if takes(path)]
+        assert len(taken) >= 2 * len(cases)
+        done = subprocess.run([tool(linter), *options, *taken], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr

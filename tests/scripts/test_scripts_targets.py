@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +20,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from script_linters import LINTERS
 from worker_pages import WorkerPages
 
 from checklistbot import scripts
@@ -238,16 +239,6 @@ def test_foreign_text_with_status_200_fails(tmp_path: Path) -> None:
 
 
 # --- what the files are ------------------------------------------------------------------------------------------------
-
-#: SC2016 says that "$" in single quotes is not expanded: for a hostile name that is what the quotes are for.
-LINTERS: list[tuple[str, tuple[str, ...], Callable[[str], bool]]] = [
-    ("ruff", ("check", "--isolated", "--no-cache", "--line-length", "140"), lambda path: path.endswith(".py")),
-    ("shellcheck", ("--exclude", "SC2016"), lambda path: path.endswith(".sh")),
-    ("shfmt", ("-d",), lambda path: path.endswith(".sh")),
-    ("zizmor", ("--offline", "--quiet"), lambda path: path.startswith(".github")),
-    ("check-jsonschema", ("--builtin-schema", "vendor.github-workflows"), lambda path: path.startswith(".github")),
-    ("check-jsonschema", ("--builtin-schema", "vendor.gitlab-ci"), lambda path: path.endswith(".gitlab-ci.yml")),
-]
 
 
 @pytest.mark.needs("ruff", "shellcheck", "shfmt", "zizmor", "check-jsonschema")
