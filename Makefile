@@ -35,7 +35,7 @@ $(STAMP)/test: requirements/test.txt | $(STAMP)/run
 	@touch $@
 
 $(STAMP)/npm: tests/tools/package.json tests/tools/package-lock.json tests/tools/.npmrc | $(STAMP)/test
-	@$(PY) -I scripts/npm.py ci --ignore-scripts --silent
+	@$(PY) -I scripts/npm.py tools ci --ignore-scripts --silent
 	@touch $@
 
 # Packages as files: the tests install the wheel and the Action from these, through an index of their own on loopback.
@@ -56,7 +56,8 @@ lock: $(STAMP)/venv ## renew requirements/*.txt and tests/tools/package-lock.jso
 	@$(LOCK) $(LOCK_ARGS) pyproject.toml -c requirements/build.txt -o requirements/run.txt
 	@$(LOCK) $(LOCK_ARGS) pyproject.toml requirements/test.in -c requirements/build.txt -c requirements/run.txt -o requirements/test.txt
 	@$(MAKE) --no-print-directory $(STAMP)/test
-	@$(PY) -I scripts/npm.py lock
+	@$(PY) -I scripts/npm.py tools lock
+	@$(PY) -I scripts/npm.py witness lock
 
 .PHONY: system-deps
 system-deps: ## install what the tests need from the system (Debian, Ubuntu)
@@ -115,6 +116,11 @@ ENGINES ?= $(HOME)/.cache/checklistbot/engines
 test-engine: setup ## the tests against real servers (installs 5 GB into ENGINES once, half an hour; then a few minutes)
 	@sh scripts/make-engines.sh "$(ENGINES)"
 	@CHECKLISTBOT_ENGINES="$(ENGINES)" $(PY) -m pytest -m engine tests/engine $(TEST_ARGS)
+
+.PHONY: test-witness
+test-witness: setup ## our GitHub calls against Prism with GitHub's own description (installs 74 MB)
+	@$(PY) -I scripts/npm.py witness ci --ignore-scripts --silent
+	@$(PY) -m pytest -m witness tests/witness $(TEST_ARGS)
 
 .PHONY: test-action
 test-action: setup ## each workflow of examples/workflows run by act, with GitHub on loopback (minutes)

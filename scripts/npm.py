@@ -1,6 +1,6 @@
-"""Runs npm in tests/tools with the Node.js of the virtual environment: `python scripts/npm.py ci`.
+"""Runs npm in a folder below tests with the Node.js of the virtual environment: `python scripts/npm.py tools ci`.
 
-`python scripts/npm.py lock` renews package-lock.json without any address in it: npm itself leaves out where a package
+`python scripts/npm.py tools lock` renews package-lock.json without any address in it: npm itself leaves out where a package
 came from (.npmrc), but not where its authors take donations.
 """
 
@@ -13,7 +13,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-TOOLS = Path(__file__).resolve().parent.parent / "tests" / "tools"
+TESTS = Path(__file__).resolve().parent.parent / "tests"
 
 
 def node_home() -> Path:
@@ -28,20 +28,20 @@ def node_home() -> Path:
     return Path(spec.origin).parent
 
 
-def npm(arguments: list[str]) -> int:
-    """Runs npm with `arguments` in tests/tools and returns its exit code."""
+def npm(folder: Path, arguments: list[str]) -> int:
+    """Runs npm with `arguments` in the folder and returns its exit code."""
     home = node_home()
     cli = home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     path = os.pathsep.join([str(home / "bin"), os.environ.get("PATH", "")])
     command = [str(home / "bin" / "node"), str(cli), *arguments]
-    return subprocess.run(command, cwd=TOOLS, env={**os.environ, "PATH": path}, check=False).returncode
+    return subprocess.run(command, cwd=folder, env={**os.environ, "PATH": path}, check=False).returncode
 
 
-def lock() -> int:
+def lock(folder: Path) -> int:
     """Renews package-lock.json and takes the funding entries out. Returns npm's exit code."""
-    code = npm(["install", "--package-lock-only", "--ignore-scripts", "--silent"])
+    code = npm(folder, ["install", "--package-lock-only", "--ignore-scripts", "--silent"])
     if code == 0:
-        path = TOOLS / "package-lock.json"
+        path = folder / "package-lock.json"
         content = json.loads(path.read_text("utf-8"))
         for package in content["packages"].values():
             package.pop("funding", None)
@@ -50,8 +50,9 @@ def lock() -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """`lock`, or any npm command."""
-    return lock() if arguments == ["lock"] else npm(arguments)
+    """A folder below tests, then `lock` or any npm command."""
+    folder, *command = arguments
+    return lock(TESTS / folder) if command == ["lock"] else npm(TESTS / folder, command)
 
 
 if __name__ == "__main__":
