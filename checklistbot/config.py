@@ -118,8 +118,22 @@ class Waiver:
 
 
 @record
+class Price:
+    """What a million tokens cost, read and written; ``currency`` is three letters."""
+
+    input: float
+    output: float
+    currency: str = "USD"
+
+    def of(self, read: int, written: int) -> float:
+        """The price of these tokens, in ``currency``."""
+        return (self.input * read + self.output * written) / 1_000_000
+
+
+@record
 class LlmSettings:
-    """``timeout_s`` in seconds for one call; ``prompt`` is a template's path in the repository."""
+    """``timeout_s`` in seconds for one call; ``prompt`` is a template's path in the repository; ``budget_tokens`` is for both questions of
+    a run together, read and written."""
 
     provider: str = "auto"
     model: str | None = None
@@ -127,6 +141,9 @@ class LlmSettings:
     prompt: str | None = None
     max_output_tokens: int = 6000
     timeout_s: int = 120
+    effort: str | None = None
+    budget_tokens: int | None = None
+    price: Price | None = None
     #: The line that names ``prompt``, for errors about that file.
     prompt_line: int = field(default=1, compare=False)
 
@@ -375,10 +392,31 @@ def _llm(table: Table | None) -> LlmSettings:
         prompt=_repository_path(prompt) if prompt else None,
         max_output_tokens=table.whole("max_output_tokens", 6000, low=500, high=64_000),
         timeout_s=table.whole("timeout_s", 120, low=1, high=900),
+        effort=table.choice("effort", None, ("low", "medium", "high")),
+        budget_tokens=table.whole("budget_tokens", None, low=1),
+        price=_price(table.table("price")),
         prompt_line=prompt.line if prompt else 1,
     )
     table.finish()
     return settings
+
+
+def _price(table: Table | None) -> Price | None:
+    if table is None:
+        return None
+    input_, output = (_amount(table, name) for name in ("input", "output"))
+    currency = table.text("currency", "USD", pattern=r"[A-Z]{3}", expected="three capital letters, such as USD")
+    table.finish()
+    return Price(input_, output, currency)
+
+
+def _amount(table: Table, key: str) -> float:
+    value = table.take(key)
+    if value is None:
+        raise table.value.wrong("input and output: what a million tokens cost")
+    if isinstance(value.data, bool) or not isinstance(value.data, (int, float)) or not 0 <= value.data <= 1_000_000:
+        raise value.wrong("what a million tokens cost, a number from 0")
+    return float(value.data)
 
 
 def _comment(table: Table | None) -> CommentSettings:

@@ -758,6 +758,8 @@ class LlmUse:
     input_tokens: int | None = None
     output_tokens: int | None = None
     reason: str | None = None
+    #: "0.0123 USD", only where the config says what tokens cost.
+    cost: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

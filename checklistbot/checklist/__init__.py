@@ -93,8 +93,8 @@ class _Conversation:
             if isinstance(failure, Failed) and failure.usage:
                 self._count(*failure.usage)
             reason = sentence(failure.reason, self._language)  # type: ignore[arg-type]
-            return builtin.draft(facts, check, self._language), replace(self._use, status="failed", reason=reason)
-        use = replace(self._use, status=status)  # type: ignore[arg-type]
+            return builtin.draft(facts, check, self._language), replace(self._priced(), status="failed", reason=reason)
+        use = replace(self._priced(), status=status)  # type: ignore[arg-type]
         drafted = assemble.assemble(found, facts, check, self._language, origin=self._provider.name, model=use.model)
         return drafted, use
 
@@ -125,11 +125,13 @@ class _Conversation:
 
         schema = wire_schema()
         clock = self._deadline.clock
+        if not self._affordable(messages):
+            raise Failed("budget")
 
         def action() -> Answer:
-            question = Question(
-                messages, schema, self._settings.max_output_tokens, seconds_left(self._deadline, self._settings)
-            )
+            settings = self._settings
+            seconds = seconds_left(self._deadline, settings)
+            question = Question(messages, schema, settings.max_output_tokens, seconds, settings.effort)
             return self._provider.ask(question, self._connection, clock)
 
         try:
@@ -143,6 +145,21 @@ class _Conversation:
         if len(answer.text.encode("utf-8", "surrogatepass")) > MAX_ANSWER_BYTES:
             raise Failed("too-large")
         return answer
+
+    def _affordable(self, messages: tuple[Message, ...]) -> bool:
+        """True if the question and the longest answer fit into what is left of the run's budget."""
+        from checklistbot.checklist import prompt
+
+        budget = self._settings.budget_tokens
+        used = (self._use.input_tokens or 0) + (self._use.output_tokens or 0)
+        asked = sum(prompt.estimate_tokens(message.text) for message in messages)
+        return budget is None or used + asked + self._settings.max_output_tokens <= budget
+
+    def _priced(self) -> LlmUse:
+        price, use = self._settings.price, self._use
+        if price is None or use.input_tokens is None or use.output_tokens is None:
+            return use
+        return replace(use, cost=f"{price.of(use.input_tokens, use.output_tokens):.4f} {price.currency}")
 
     def _count(self, read: int, written: int) -> None:
         """Tokens of both questions together."""

@@ -36,7 +36,10 @@ def _messages(client: Any, question: Question, model: str | None) -> Answer:
         model=model or models()["providers"]["anthropic"]["default"],
         max_tokens=question.max_output_tokens,
         messages=[{"role": message.role, "content": message.text} for message in question.messages],
-        output_config={"format": {"type": "json_schema", "schema": dict(question.schema)}},
+        output_config={
+            "format": {"type": "json_schema", "schema": dict(question.schema)},
+            **({"effort": question.effort} if question.effort else {}),
+        },
     )
     usage = _usage(message.usage)
     if message.stop_reason == "refusal":

@@ -32,6 +32,7 @@ Reason = Literal[
     "bad-url",
     "bad-model",
     "no-sdk",
+    "budget",
     "unauthorised",
     "not-found",
     "rate-limited",
@@ -52,6 +53,10 @@ Reason = Literal[
     "wrong-schema",
 ]
 SENTENCES: Final[dict[Reason, tuple[str, str]]] = {
+    "budget": (
+        "asking would take more tokens than this run may use (llm.budget_tokens)",
+        "물어보려면 이번 실행에 허용된 토큰(llm.budget_tokens)보다 많이 필요합니다",
+    ),
     "no-key": (
         "no key for this provider is set in the environment; set OPENAI_API_KEY, ANTHROPIC_API_KEY or CHECKLISTBOT_LLM_KEY",
         "이 제공자의 키가 환경 변수에 없습니다. OPENAI_API_KEY, ANTHROPIC_API_KEY, CHECKLISTBOT_LLM_KEY 중 하나를 설정하세요",
@@ -124,6 +129,7 @@ class Question:
     schema: Mapping[str, Any]
     max_output_tokens: int
     seconds: float
+    effort: str | None = None
 
 
 @record

@@ -58,6 +58,7 @@ def _responses(client: Any, question: Question, model: str) -> Answer:
         input=_messages(question),
         store=False,
         max_output_tokens=question.max_output_tokens,
+        **({"reasoning": {"effort": question.effort}} if question.effort else {}),
         text={"format": {"type": "json_schema", "name": _SCHEMA_NAME, "schema": dict(question.schema), "strict": True}},
     )
     usage = _usage(response.usage, "input_tokens", "output_tokens")
@@ -97,6 +98,7 @@ def _compatible(client: Any, question: Question, model: str, clock: Clock) -> An
                 messages=_messages(question),
                 max_tokens=question.max_output_tokens,
                 response_format=response_format,
+                **({"reasoning_effort": question.effort} if question.effort else {}),
             )
         except Exception as error:
             again = classify(error, clock)

@@ -193,7 +193,10 @@ def drafted(report: Report, words: Words) -> Line:
     filled: dict[str, Filling] = {"provider": llm.provider, "model": code(llm.model or report.checklist.model or "")}
     if llm.input_tokens is None or llm.output_tokens is None:
         return words.line("footer.llm", **filled)
-    return words.line("footer.llm_tokens", **filled, input=llm.input_tokens, output=llm.output_tokens)
+    filled |= {"input": llm.input_tokens, "output": llm.output_tokens}
+    if llm.cost:
+        return words.line("footer.llm_cost", **filled, cost=llm.cost)
+    return words.line("footer.llm_tokens", **filled)
 
 
 def notice(text: str, words: Words) -> Line:

@@ -31,7 +31,8 @@ fail_on: unknown
 baseline: off
 observe_until: 2026-12-14
 require_evidence: {environment: staging, match: [behaviour, capacity], max_age_days: 7, profile: deep}
-llm: {provider: openai, model: gpt-x, base_url: "https://llm.example", prompt: ops/p.md, max_output_tokens: 9000, timeout_s: 5}
+llm: {provider: openai, model: gpt-x, base_url: "https://llm.example", prompt: ops/p.md, max_output_tokens: 9000, timeout_s: 5,
+      effort: low, budget_tokens: 40000, price: {input: 2.5, output: 10}}
 incidents: [ops/incident.yml]
 comment: {id: serving, mode: "off", on: always, require_ticks: [engine-version], ticks_by: write}
 probe: {allow_hosts: [staging.example]}

@@ -59,7 +59,8 @@ def test_vllm_without_weights_is_inconclusive_and_its_laws_hold(vllm: Any) -> No
 def test_llama_cpp_with_a_small_model_does_not_fail(llama_cpp: Any) -> None:
     result = probe(llama_cpp.url, plan=EDGE, context=2048, answer_tokens=64)
     assert (result.summary.verdict, no_failure(result)) == ("inconclusive", True)
-    assert [case.reply.status for case in at(result, 2047)] == [200]
+    # Asked again where codes were lost or the answer came too soon: by a model this small, or on a busy machine.
+    assert {case.reply.status for case in at(result, 2047)} == {200}
     # Where a stream was asked for this server cannot refuse, it breaks off; the same prompt without a stream is refused.
     for length in (2048, 2049):
         assert not any(case.reply.text for case in at(result, length))

@@ -13,7 +13,7 @@ import pytest
 
 from checklistbot import checklist
 from checklistbot.checklist import cache
-from checklistbot.config import LlmSettings
+from checklistbot.config import LlmSettings, Price
 from checklistbot.github.carried import pack, unpack
 from checklistbot.github.marker import of_report, parse
 from checklistbot.llm.base import Answer
@@ -206,3 +206,53 @@ def test_the_marker_carries_the_key(facts: Any) -> None:
     assert again is not None
     assert again.prompt == "ab" * 32
     assert of_report("body", report, valid_at="2026-11-30T12:00:00Z", prompt="no digest").prompt is None
+
+
+# --- what a run may cost ---------------------------------------------------------------------------------------------
+
+
+def priced(rude: Any, facts: Any, check: Any, time_: Any, **changes: Any) -> LlmUse:
+    settings = LlmSettings(base_url=f"{rude.url}/v1", model="small", **changes)
+    _, use = checklist.draft(
+        facts, check, language="en", settings=settings, provider="openai", environ={}, deadline=time_.deadline()
+    )
+    return use
+
+
+def test_a_price_is_said_only_where_it_is_configured(
+    rude: Any, facts: Any, check: Any, time_: Any, good_answer: str
+) -> None:
+    rude.reply(200, completion(good_answer))
+    assert priced(rude, facts, check, time_).cost is None
+    # 1,234 tokens read at 2.50 and 567 written at 10 for a million.
+    assert priced(rude, facts, check, time_, price=Price(2.5, 10, "EUR")).cost == "0.0088 EUR"
+
+
+def test_both_questions_count_into_the_price(rude: Any, facts: Any, check: Any, time_: Any, good_answer: str) -> None:
+    rude.reply(200, completion("no JSON"))
+    rude.reply(200, completion(good_answer))
+    use = priced(rude, facts, check, time_, price=Price(1, 1))
+    assert (use.status, use.input_tokens, use.cost) == ("repaired", 2468, "0.0036 USD")
+
+
+def test_a_budget_that_is_too_small_asks_nobody(rude: Any, facts: Any, check: Any, time_: Any) -> None:
+    rude.reply(200, completion("never read"))
+    use = priced(rude, facts, check, time_, budget_tokens=6_000)
+    assert (use.status, rude.seen) == ("failed", [])
+    assert "llm.budget_tokens" in str(use.reason)
+
+
+def test_a_budget_for_one_question_allows_no_second(rude: Any, facts: Any, check: Any, time_: Any) -> None:
+    rude.reply(200, completion("no JSON"))
+    use = priced(rude, facts, check, time_, budget_tokens=8_000, max_output_tokens=5_000)
+    assert (use.status, len(rude.seen), use.input_tokens) == ("failed", 1, 1234)
+    assert "llm.budget_tokens" in str(use.reason)
+
+
+@pytest.mark.parametrize("effort", [None, "low"])
+def test_effort_is_asked_for_only_where_it_is_configured(
+    rude: Any, facts: Any, check: Any, time_: Any, good_answer: str, effort: str | None
+) -> None:
+    rude.reply(200, completion(good_answer))
+    priced(rude, facts, check, time_, effort=effort)
+    assert rude.seen[0][2].get("reasoning_effort") == effort

@@ -181,7 +181,7 @@ fail_on: block
 baseline: true
 observe_until: 2026-12-14
 require_evidence: {environment: staging, match: [behaviour], max_age_days: 30, profile: standard}
-llm: {provider: auto, max_output_tokens: 6000, timeout_s: 120}
+llm: {provider: auto, max_output_tokens: 6000, timeout_s: 120, effort: high, budget_tokens: 9, price: {input: 1, output: 2, currency: EUR}}
 incidents: ["ops/incidents/*.yml"]
 comment: {id: default, mode: update, "on": changed, require_ticks: [], ticks_by: write}
 probe: {allow_hosts: []}
