@@ -459,22 +459,28 @@ def _only_worse(before: Deployment, after: Deployment) -> Deployment:
 
 
 def _attach_named(members: list[Deployment], named: _Gathering) -> list[Deployment]:
-    """Logs and endpoints of the command line, each tied to the one deployment that it can be."""
+    """Logs and endpoints of the command line, each tied to the one deployment that it can be. What names no model could be of any
+    service: it proves nothing about this one until the config ties it (issue 3, "Observation")."""
+    untied: dict[str, list[str]] = {}
     for server, name in named.servers:
         fitting = [i for i, member in enumerate(members) if _could_be(member, server)]
         exact = [i for i in fitting if members[i].role.value == server.role.value]
         fitting = exact if len(fitting) > 1 and exact else fitting
-        if len(fitting) == 1:
+        if len(fitting) == 1 and (server.model.known or server.served_model_name.known):
             members[fitting[0]] = _with(members[fitting[0]], server, None)
             continue
-        ids = ", ".join(members[i].id for i in fitting[:3])
-        why = (
-            f"ambiguous: it could be {ids}; name it in .checklistbot.yml"
-            if fitting
-            else "no deployment found that it could be"
-        )
-        named.skipped.append(Skipped(name, why))
+        untied.setdefault(name, []).append(_untied(server, [members[i].id for i in fitting]))
+    named.skipped += [Skipped(name, "; ".join(dict.fromkeys(reasons))) for name, reasons in untied.items()]
     return members
+
+
+def _untied(server: Deployment, ids: Sequence[str]) -> str:
+    """Why an observed server was taken for no deployment, and how to mend it."""
+    if not ids:
+        return f"no deployment found that it could be{_whose([server])}"
+    if len(ids) > 1:
+        return f"ambiguous: it could be {', '.join(ids[:3])}; name it in .checklistbot.yml"
+    return f"it names no model, so nothing shows that it is of {ids[0]}; tie it to that in .checklistbot.yml (deployments: logs or endpoints)"
 
 
 # --- what follows from the facts ---------------------------------------------------------------------------------------

@@ -124,7 +124,8 @@ def _take(reply: Reply, data: Any, when: float) -> None:
     usage = data.get("usage")
     if isinstance(usage, dict):
         _usage(reply, usage)
-    for choice in data.get("choices") or ():
+    choices = data.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict):
             _choice(reply, choice, when)
 

@@ -240,3 +240,20 @@ def test_added_and_removed_deployments_are_changes() -> None:
 def test_a_renamed_deployment_keeps_its_history() -> None:
     base, head = Facts((_named("e/old/unified"),)), Facts((_named("e/new/unified"),))
     assert renamed(base, head) == {"e/old/unified": "e/new/unified", "e/old": "e/new"}
+
+
+_ANONYMOUS = "[2026-03-02 07:01:12 TP0] max_total_num_tokens=900000, chunked_prefill_size=8192, context_len=131072\n"
+
+
+@pytest.mark.parametrize(("tied", "pool"), [(False, None), (True, 900_000)])
+def test_a_log_that_names_no_model_proves_nothing_until_the_config_ties_it(
+    tmp_path: Path, tied: bool, pool: int | None
+) -> None:
+    (tmp_path / "compose.yaml").write_text(
+        "services:\n  a:\n    image: lmsysorg/sglang:v0.5.22\n    command: sglang serve --model-path acme/Otter --context-length 131072\n"
+    )
+    (tmp_path / "boot.log").write_text(_ANONYMOUS)
+    config = load("version: 1\ndeployments:\n  - match: {}\n    logs: [boot.log]\n", "c.yml") if tied else Config()
+    facts = gather(open_tree(tmp_path), config, Inputs() if tied else Inputs(logs=(str(tmp_path / "boot.log"),)))
+    assert facts.deployments[0].kv_pool_tokens.value == pool
+    assert ["names no model" in entry.reason for entry in facts.skipped] == ([] if tied else [True])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from checklistbot.model import InputError, UsageError
@@ -160,6 +160,7 @@ def test_no_answer_breaks_the_reader(data: bytes, status: int, kind: str) -> Non
         ),
     )
 )
+@example(True)
 def test_no_json_breaks_the_reader(data: object) -> None:
     read(Answer(200, "application/json", [(0.0, json.dumps(data).encode())]))
     read(sse(data, {"choices": data}, {"choices": [data]}))

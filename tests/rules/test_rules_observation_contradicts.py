@@ -67,7 +67,9 @@ def test_an_observation_that_was_named_for_the_head_alone_is_held_against_the_ba
 
 
 def test_the_facts_of_another_run_are_an_observation_like_any(tmp_path: Path) -> None:
-    server = deployment(131072, None).replace(context_length=Fact(131072, SAID), engine=Fact("sglang", SAID))
+    server = deployment(131072, None).replace(
+        context_length=Fact(131072, SAID), engine=Fact("sglang", SAID), model=Fact("m", SAID)
+    )
     (tmp_path / "seen.json").write_text(json.dumps(Facts((server,)).to_json()))
     tree: Any = MemoryTree(
         {"compose.yaml": "services:\n  a:\n    image: lmsysorg/sglang:v0.5.22\n    command: sglang serve --model-path m "

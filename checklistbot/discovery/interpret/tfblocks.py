@@ -79,13 +79,13 @@ def _callers(tree: Tree, folder: str) -> list[tuple[str | None, dict[str, Value]
     if not folder:
         return []
     found: list[tuple[str | None, dict[str, Value]]] = []
-    needle = posixpath.basename(folder).encode()
-    for other in tree.candidates([needle]):
+    needle = posixpath.basename(folder)
+    for other in listing.paths(tree):
         here = posixpath.dirname(other)
         if not other.endswith((".tf", ".tofu")) or here == folder:
             continue
         text = _read(tree, other)
-        if "module" not in text:
+        if "module" not in text or needle not in text:
             continue
         caller = load(tree, here, other, text)
         for path, block in caller.blocks:
