@@ -30,7 +30,7 @@ from checklistbot.discovery.tree import (
     Unreadable,
     only_file,
 )
-from checklistbot.model import FACT_NAMES, Deployment, Fact, Facts, InputError, Skipped, Source, merge
+from checklistbot.model import FACT_NAMES, Deployment, Fact, Facts, InputError, Skipped, Source, UsageError, merge
 from checklistbot.record import mutable_record, record
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ def gather(
             not_started=tuple(named.not_started),
         )
     found = _discovered(tree, config, renderer)
+    if not found.deployments:
+        _refuse_a_log(tree)
     source = logs or LogSource(tree)
     skipped = list(found.skipped)
     if renderer is not None:
@@ -141,6 +143,21 @@ def _discovered(tree: Tree, config: Config, renderer: Renderer | None) -> Discov
 
     with using(renderer):
         return discover(tree, config.exclude)
+
+
+def _refuse_a_log(tree: Tree) -> None:
+    """Raises UsageError where PATH is one file and that is a start-up log: "nothing deployed here" would be read as green."""
+    path = only_file(tree)
+    if path is None:
+        return
+    try:
+        starts = _reading(tree.read(path), path).servers
+    except Unreadable:
+        return
+    # An image's name alone makes a server of a text that is no log.
+    if any(start.kv_pool_tokens.known or start.served_context.known or start.context_length.known for start in starts):
+        name = "standard input" if path == STDIN_PATH else path
+        raise UsageError(f"{name}: a start-up log, not a manifest; give it as --log {path}")
 
 
 #: Reasons under which a file was opened and not understood, or could not be opened.

@@ -82,6 +82,22 @@ def test_what_is_no_plain_yaml_by_right_is_no_noise(name: str, text: str) -> Non
     assert syntax.broken(name, text) is None
 
 
+LOG = "[2026-11-30 10:00:01 TP0] max_total_num_tokens=681280, chunked_prefill_size=8192, context_len=131072, available_gpu_mem=9.1 GB\n"
+
+
+def test_a_log_in_the_place_of_a_manifest_is_not_green(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Caught
+) -> None:
+    (tmp_path / "boot.log").write_text(LOG, "utf-8")
+    assert check(tmp_path / "boot.log") == 2
+    assert "give it as --log boot.log" in capsys.readouterr().err
+    pipe(monkeypatch, LOG)
+    assert check("-") == 2
+    assert "give it as --log -" in capsys.readouterr().err
+    # In a folder it is one of many files.
+    assert check(tmp_path) == 0
+
+
 @pytest.mark.parametrize("command", [("check", "-"), ("facts", "-"), ("facts", "--log", "-"), ("triage", "--log", "-")])
 def test_an_empty_pipe_is_a_wrong_call(
     monkeypatch: pytest.MonkeyPatch, capsys: Caught, command: tuple[str, ...]
