@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 RUNTIMES: Final = ("ServingRuntime", "ClusterServingRuntime")
 #: The container that serves; the others are helpers beside it.
 _SERVES: Final = "kserve-container"
-_FORMATS: Final = {"vllm": "vllm", "sglang": "sglang", "tgi": "tgi", "lmdeploy": "lmdeploy"}
+_FORMATS: Final = {"vllm": "vllm", "sglang": "sglang", "tgi": "tgi", "lmdeploy": "lmdeploy", "huggingface": "vllm"}
+#: KServe's own runtime for Hugging Face models starts vLLM, unless it is told to use the transformers library or to do another task.
+_NO_ENGINE = pattern(r"--backend(?:=|\s+)huggingface|--task(?:=|\s+)(?!text_generation)")
 _NAME = pattern(r"\{\{\s*\.Name\s*\}\}")
 
 
@@ -112,7 +114,11 @@ def without_runtime(service: Map, place: Place, files: ConfigFiles) -> Iterator[
     if name and any(files.document(kind, name) is not None for kind in RUNTIMES):
         return
     arguments = tuple(settled(w) for w in words(model.get("args")))
-    stated = any(re.match(r"--model(?:=|$|-path)", w.shown) for w in arguments)
+    if (form.text or "").lower() == "huggingface":
+        if _NO_ENGINE.search(" ".join(w.shown for w in arguments)):
+            return
+        arguments = (*_server(form), *arguments)
+    stated = any(re.match(r"--model(?:=|$|-path|[-_]id)", w.shown) for w in arguments)
     source = word(model.get("storageUri"))
     if source is None and not stated:
         return
@@ -130,3 +136,8 @@ def without_runtime(service: Map, place: Place, files: ConfigFiles) -> Iterator[
         model=settled(source) if source is not None and not stated else None,
         format="kubernetes",
     )
+
+
+def _server(form: Word) -> list[Word]:
+    """How the runtime starts its server, at the place that names the runtime."""
+    return [Word(part, form.path, form.line) for part in ("python", "-m", "huggingfaceserver")]

@@ -611,4 +611,5 @@ def shape_of(launch: Launch) -> tuple[str, ...]:
     return tuple(shape)
 
 
-FORMAT = Format("kubernetes", claims, launches)
+#: KServe: the model format names the runtime, and nothing in the file an engine.
+FORMAT = Format("kubernetes", claims, launches, words=(b"serving.kserve.io",))

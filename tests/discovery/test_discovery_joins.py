@@ -489,3 +489,27 @@ def test_a_recipe_with_tensorrt_llm_s_own_words_for_the_roles(tmp_path: Path) ->
 def test_a_fence_without_a_language_is_read_as_shell(tmp_path: Path) -> None:
     body = "# Serve\n\n```\nvllm serve org/m --max-model-len 9000\n```\n\n```text\nvllm serve org/old --max-model-len 1\n```\n"
     only(tmp_path, {"README.md": body}, model="org/m", context_length=9000)
+
+
+HUGGING_FACE = """\
+    apiVersion: serving.kserve.io/v1beta1
+    kind: InferenceService
+    metadata: {name: otter}
+    spec:
+      predictor:
+        model:
+          modelFormat: {name: huggingface}
+          args: [--model_name=otter, --model_id=org/m, --max_model_len=8192]
+    """
+
+
+def test_kserve_s_own_runtime_for_hugging_face_starts_vllm(tmp_path: Path) -> None:
+    deployment = only(tmp_path, {"isvc.yaml": HUGGING_FACE}, model="org/m", context_length=8192, engine="vllm")
+    assert (deployment.served_model_name.value, deployment.line) == ("otter", 7)
+    uri = HUGGING_FACE.replace("--model_id=org/m, ", "").replace("args:", "storageUri: hf://org/m\n          args:")
+    assert only(tmp_path / "uri", {"isvc.yaml": uri}, context_length=8192).model.value == "hf://org/m"
+
+
+@pytest.mark.parametrize("more", ["--backend=huggingface", "--task=sequence_classification"])
+def test_it_starts_no_engine_for_other_backends_and_tasks(tmp_path: Path, more: str) -> None:
+    assert found(tmp_path, {"isvc.yaml": HUGGING_FACE.replace("--max_model_len", f"{more}, --max_model_len")}) == []
