@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
+from checklistbot import json_types
 from checklistbot.record import record
 
 Scalar = str | int | float | bool
@@ -59,7 +60,8 @@ class Source:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Source:
-        return cls(data["kind"], data.get("path"), data.get("line"))
+        kind = json_types.one_of(data, "kind", get_args(SourceKind))
+        return cls(kind, json_types.text_or_none(data, "path"), json_types.whole(data, "line"))
 
     def __str__(self) -> str:
         place = self.path or self.kind
@@ -81,6 +83,11 @@ class Unknown:
         if self.supply:
             data["supply"] = list(self.supply)
         return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Unknown:
+        why = json_types.one_of(data, "why", get_args(WhyUnknown))
+        return cls(why, json_types.text_or_none(data, "name"), json_types.texts(data, "supply"))
 
 
 @record
@@ -105,6 +112,15 @@ class Observation:
             data["unchanged_in_git"] = True
         return data
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Observation:
+        return cls(
+            json_types.scalars(data, "taken_under"),
+            json_types.texts(data, "not_compared"),
+            json_types.texts(data, "stale"),
+            json_types.switch(data, "unchanged_in_git", False) is True,
+        )
+
 
 @record
 class Candidate:
@@ -115,6 +131,13 @@ class Candidate:
 
     def to_json(self) -> dict[str, Any]:
         return {"value": self.value, "source": self.source.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Candidate:
+        value = json_types.scalar(data["value"])
+        if value is None:
+            raise ValueError("value: missing")
+        return cls(value, Source.from_json(data["source"]))
 
 
 @record
@@ -183,24 +206,22 @@ class Fact:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Fact:
         unknown, observation, source = data.get("unknown"), data.get("observation"), data.get("source")
+        bound: Literal["upper"] | None = "upper" if data.get("bound") == "upper" else None
         return cls(
-            value=data.get("value"),
+            value=json_types.scalar(data.get("value")),
             source=Source.from_json(source) if source else None,
-            low=data.get("low"),
-            high=data.get("high"),
-            bound=data.get("bound"),
-            per_rank=tuple(data.get("per_rank", ())),
-            others=tuple(Candidate(o["value"], Source.from_json(o["source"])) for o in data.get("others", ())),
-            unknown=Unknown(unknown["why"], unknown.get("name"), tuple(unknown.get("supply", ()))) if unknown else None,
-            observation=Observation(
-                dict(observation.get("taken_under", {})),
-                tuple(observation.get("not_compared", ())),
-                tuple(observation.get("stale", ())),
-                bool(observation.get("unchanged_in_git")),
-            )
-            if observation
-            else None,
+            low=json_types.whole(data, "low"),
+            high=json_types.whole(data, "high"),
+            bound=bound,
+            per_rank=tuple(filter(None, map(_whole, data.get("per_rank", ())))),
+            others=tuple(map(Candidate.from_json, data.get("others", ()))),
+            unknown=Unknown.from_json(unknown) if unknown else None,
+            observation=Observation.from_json(observation) if observation else None,
         )
+
+
+def _whole(value: object) -> int | None:
+    return json_types.whole({"rank": value}, "rank")
 
 
 def not_said(*supply: str) -> Fact:
@@ -236,12 +257,12 @@ class Flag:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Flag:
         return cls(
-            data["name"],
-            data.get("value"),
-            data.get("raw", ""),
-            data.get("path", ""),
-            data.get("line", 0),
-            data.get("reaches_server", True),
+            json_types.text(data, "name"),
+            json_types.scalar(data.get("value")),
+            json_types.text_or_none(data, "raw") or "",
+            json_types.text_or_none(data, "path") or "",
+            json_types.whole(data, "line") or 0,
+            json_types.switch(data, "reaches_server", True) is not False,
         )
 
 
@@ -367,19 +388,19 @@ class Deployment:
     def from_json(cls, data: Mapping[str, Any]) -> Deployment:
         facts = {name: Fact.from_json(data[name]) for name in FACT_NAMES if name in data}
         return cls(
-            id=data["id"],
-            name=data["name"],
-            environment=data["environment"],
-            group=data["group"],
-            file=data.get("file"),
-            line=data.get("line"),
-            variant=data.get("variant"),
-            fits_full_context=data.get("fits_full_context"),
-            full_requests=data.get("full_requests"),
-            first_rejected_length=data.get("first_rejected_length"),
+            id=json_types.text(data, "id"),
+            name=json_types.text(data, "name"),
+            environment=json_types.text(data, "environment"),
+            group=json_types.text(data, "group"),
+            file=json_types.text_or_none(data, "file"),
+            line=json_types.whole(data, "line"),
+            variant=json_types.text_or_none(data, "variant"),
+            fits_full_context=json_types.switch(data, "fits_full_context", None),
+            full_requests=json_types.number(data.get("full_requests")),
+            first_rejected_length=json_types.whole(data, "first_rejected_length"),
             flags=tuple(Flag.from_json(flag) for flag in data.get("flags", ())),
             env=tuple(Flag.from_json(flag) for flag in data.get("env", ())),
-            gpu_known=data.get("gpu_known", True),
+            gpu_known=json_types.switch(data, "gpu_known", True) is not False,
             **facts,
         )
 
@@ -433,9 +454,12 @@ class Facts:
     def from_json(cls, data: Mapping[str, Any]) -> Facts:
         return cls(
             deployments=tuple(Deployment.from_json(entry) for entry in data.get("deployments", ())),
-            digests=data.get("digests", {}),
-            skipped=tuple(Skipped(entry["path"], entry["reason"]) for entry in data.get("skipped", ())),
-            taken=data.get("taken"),
+            digests={group: json_types.scalars(data["digests"], group) for group in data.get("digests", {})},
+            skipped=tuple(
+                Skipped(json_types.text(entry, "path"), json_types.text(entry, "reason"))
+                for entry in data.get("skipped", ())
+            ),
+            taken=json_types.text_or_none(data, "taken"),
         )
 
 

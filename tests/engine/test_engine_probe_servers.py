@@ -109,5 +109,6 @@ def test_limits_that_the_router_hides_are_found_by_content(fault: str, pd_router
     if fault == "reject":
         assert (result.summary.verdict, result.run.limits.first_rejected) == ("pass", SMALL.prefill_limit)
     else:
+        # Whose text it was is a matter of which pages the engine gives out next; that nobody's own codes came back is not.
         assert result.summary.verdict == "fail"
-        assert "FAIL_LEAK" in result.summary.counts
+        assert {"FAIL_LEAK", "FAIL_INCOHERENT"} & set(result.summary.counts)
