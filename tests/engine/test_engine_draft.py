@@ -26,8 +26,8 @@ def test_a_small_model_s_answer_is_an_answer_and_no_checklist(llama_cpp_long: An
     drafted, use = checklist.draft(
         facts, check, language="en", settings=settings, provider="openai", environ={}, deadline=Deadline(1_200)
     )
-    # This server refuses json_schema and takes json_object with a schema; it says itself what it serves, and counts.
-    assert (use.status, use.model) == ("failed", "smol"), use
+    # This server refuses json_schema and takes json_object with a schema, counts, and is cut off in the middle of its words.
+    assert (use.status, use.provider) == ("failed", "openai"), use
     assert use.input_tokens
     assert use.input_tokens > 1_500
     assert use.output_tokens
