@@ -210,8 +210,8 @@ class Fact:
         return cls(
             value=json_types.scalar(data.get("value")),
             source=Source.from_json(source) if source else None,
-            low=json_types.whole(data, "low"),
-            high=json_types.whole(data, "high"),
+            low=json_types.number(data.get("low")),
+            high=json_types.number(data.get("high")),
             bound=bound,
             per_rank=tuple(filter(None, map(_whole, data.get("per_rank", ())))),
             others=tuple(map(Candidate.from_json, data.get("others", ()))),

@@ -70,13 +70,13 @@ def taken(folder: Path, data: Any) -> None:
         json.dumps(found.to_json(), allow_nan=False)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=ANY)
 def test_any_json_is_read_or_refused(folder: Path, data: Any) -> None:
     taken(folder, data)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(place=st.sampled_from(PLACES), value=ANY)
 def test_a_file_with_one_wrong_value_is_read_or_refused(folder: Path, place: tuple[Any, ...], value: Any) -> None:
     taken(folder, with_value(place, value))

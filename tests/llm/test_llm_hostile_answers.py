@@ -127,7 +127,7 @@ WIRES = {
 
 
 @pytest.mark.parametrize("provider", WIRES)
-@pytest.mark.parametrize("name", ANSWERS if FULL else dict.fromkeys([*list(ANSWERS)[::12], *WHOLE]))
+@pytest.mark.parametrize("name", ANSWERS if FULL else list(ANSWERS)[::6])
 def test_a_hostile_answer_that_a_server_gives(
     provider: str, name: str, rude: Any, time_: Any, facts: Facts, check: Check
 ) -> None:
